@@ -1,0 +1,278 @@
+"""A fusion task: a plain-PyTorch reference, the product it contains, its tensors and its workloads.
+
+Everything else follows from the one reference: the float64 oracle, the unfused path in the storage
+dtype, the baselines, the prompt and the signature that an epilogue must have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from ..primitives.types import DOUBLE, FULL, HALF, SAME, Operand
+from .errors import TaskError
+from .tensor import Dimension, Tensor
+from .workload import Workload
+
+_PRODUCT = re.compile(r"^\s*(\w+)(\.T)?\s*@\s*(\w+)(\.T)?\s*$")
+
+
+@dataclass(frozen=True)
+class Product:
+    """Which operands multiply and how they lie: `a @ b` with either transposed."""
+
+    a: str
+    a_transposed: bool
+    b: str
+    b_transposed: bool
+
+    @staticmethod
+    def parse(text: str) -> Product:
+        match = _PRODUCT.match(text)
+        if not match:
+            raise TaskError(
+                f"gemm={text!r} is not a product of two operands; write 'x @ w.T', 'dy @ w' or 'dy.T @ x'"
+            )
+        return Product(match[1], bool(match[2]), match[3], bool(match[4]))
+
+    def __str__(self) -> str:
+        return f"{self.a}{'.T' * self.a_transposed} @ {self.b}{'.T' * self.b_transposed}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A fusion problem. Made by `@task`; see there for the meaning of its parts."""
+
+    name: str
+    level: int
+    gemm: Product
+    tensors: dict[str, Tensor]
+    outputs: dict[str, Tensor]
+    reference: Callable = field(repr=False)
+    source: str = field(repr=False)
+    doc: str = ""
+    accumulates: tuple[str, ...] = ()
+    declared_workloads: tuple[dict[str, int], ...] = ()
+    path: Path | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over everything that changes what the task asks for (not the docstring's wording)."""
+        spec = {
+            "name": self.name,
+            "gemm": str(self.gemm),
+            "tensors": {k: repr(v) for k, v in self.tensors.items()},
+            "outputs": {k: repr(v) for k, v in self.outputs.items()},
+            "accumulates": self.accumulates,
+            "source": self.source,
+        }
+        return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def m(self) -> Dimension:
+        """Rows of the accumulator."""
+        return self._side(self.gemm.a, 1 if self.gemm.a_transposed else 0)
+
+    @property
+    def n(self) -> Dimension:
+        """Columns of the accumulator."""
+        return self._side(self.gemm.b, 0 if self.gemm.b_transposed else 1)
+
+    @property
+    def k(self) -> Dimension:
+        return self._side(self.gemm.a, 0 if self.gemm.a_transposed else 1)
+
+    def _side(self, name: str, axis: int) -> Dimension:
+        return self.tensors[name].dimensions[axis]
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        seen: dict[str, None] = {}
+        for tensor in [*self.tensors.values(), *self.outputs.values()]:
+            for dimension in tensor.dimensions:
+                if dimension.symbol:
+                    seen.setdefault(dimension.symbol)
+        return tuple(seen)
+
+    @cached_property
+    def operands(self) -> dict[str, Operand]:
+        """What the epilogue's parameters after `acc` are: every tensor that is not an operand of the product."""
+        return {
+            name: Operand(name=name, index=tensor.is_index, **self.grid(name, tensor))
+            for name, tensor in self.tensors.items()
+            if name not in (self.gemm.a, self.gemm.b)
+        }
+
+    def grid(self, name: str, tensor: Tensor) -> dict:
+        """Where a tensor lies on the accumulator's grid of M rows by N columns."""
+        dims = tensor.dimensions
+        if not dims:
+            return {"rows": False, "cols": SAME}
+        if len(dims) == 1:
+            if dims[0] == self.m:
+                return {"rows": True, "cols": SAME}
+            return {"rows": False, "cols": self._cols(name, dims[0])}
+        if len(dims) == 2 and dims[0] == self.m:
+            return {"rows": True, "cols": self._cols(name, dims[1])}
+        raise self._misfit(name, tensor)
+
+    def _cols(self, name: str, dimension: Dimension) -> int:
+        if dimension.symbol == self.n.symbol and dimension.symbol is not None:
+            for width, ratio in ((HALF, 0.5), (FULL, 1.0), (DOUBLE, 2.0)):
+                if dimension.coefficient == self.n.coefficient * ratio:
+                    return width
+        raise self._misfit(name, self.tensors.get(name) or self.outputs[name])
+
+    def _misfit(self, name: str, tensor: Tensor) -> TaskError:
+        return TaskError(
+            f"task {self.name!r}: {name} has shape [{tensor.shape}], which does not follow from the product "
+            f"{self.gemm} of shape [{self.m} {self.n}]; use [{self.m}] (one a row), [{self.n}] (one a column), "
+            f"[{self.m} {self.n}], or half or twice that width"
+        )
+
+    @property
+    def halves(self) -> tuple[str, ...]:
+        """Tensors laid out as halves: B, operands and outputs."""
+        return tuple(k for k, t in [*self.tensors.items(), *self.outputs.items()] if t.layout == "halves")
+
+    @property
+    def paired(self) -> bool:
+        """Whether the accumulator's columns pair up (some tensor declares a layout)."""
+        return any(t.layout for t in [*self.tensors.values(), *self.outputs.values()])
+
+    def workloads(self, storage: str = "bf16") -> tuple[Workload, ...]:
+        """The workloads to time: those declared, or one of about 4096 a side."""
+        declared: Sequence[dict[str, int]] = self.declared_workloads or (self.default_sizes(4096),)
+        return tuple(Workload(sizes=dict(s), storage=storage) for s in declared)
+
+    def default_sizes(self, side: int) -> dict[str, int]:
+        """Sizes for the symbols so that every dimension is near `side`."""
+        sizes = {}
+        for symbol in self.symbols:
+            largest = max(
+                d.coefficient
+                for t in [*self.tensors.values(), *self.outputs.values()]
+                for d in t.dimensions
+                if d.symbol == symbol
+            )
+            sizes[symbol] = side if symbol in (self.m.symbol, self.k.symbol) else max(side // largest, 1)
+        return sizes
+
+    def flops(self, sizes: dict[str, int]) -> int:
+        """Floating-point operations of the product, 2 M N K."""
+        return 2 * self.m.size(sizes) * self.n.size(sizes) * self.k.size(sizes)
+
+
+def task(
+    *,
+    gemm: str,
+    out: dict[str, Tensor],
+    level: int = 1,
+    accumulates: str | Sequence[str] = (),
+    workloads: Sequence[dict[str, int]] = (),
+    name: str | None = None,
+    **tensors: Tensor,
+) -> Callable[[Callable], Task]:
+    """Declare a fusion task on a plain-PyTorch reference.
+
+    gemm: the product inside the reference, "x @ w.T", "dy @ w" or "dy.T @ x".
+    out: the outputs, by the names that the reference returns.
+    level: 1 pointwise and broadcast, 2 tiles and pairs, 3 reductions and stateful, 4 programs, 5 new resources.
+    accumulates: outputs to which the kernel adds in place instead of writing them.
+    workloads: sizes of the symbols to time, such as [{"M": 8192, "N": 4096, "K": 4096}].
+    tensors: the reference's parameters in order, each a `Tensor`.
+
+    Raises TaskError, in one sentence, for a declaration that does not fit together.
+    """
+
+    def declare(reference: Callable) -> Task:
+        title = name or reference.__name__
+        parameters = list(inspect.signature(reference).parameters)
+        if set(parameters) != set(tensors):
+            odd = sorted(set(parameters) ^ set(tensors))
+            raise TaskError(
+                f"task {title!r}: the reference's parameters and the declared tensors differ in {', '.join(odd)}; "
+                "declare each parameter once as name=Tensor(...)"
+            )
+        product = Product.parse(gemm)
+        for operand in (product.a, product.b):
+            if operand not in tensors:
+                raise TaskError(
+                    f"task {title!r}: gemm={gemm!r} names {operand!r}, which is not one of the declared tensors "
+                    f"({', '.join(tensors)}); use two of these"
+                )
+            if len(tensors[operand].dimensions) != 2:
+                raise TaskError(
+                    f"task {title!r}: {operand} is an operand of the product and has shape "
+                    f"[{tensors[operand].shape}]; give it two dimensions"
+                )
+        result = Task(
+            name=title,
+            level=level,
+            gemm=product,
+            tensors={p: tensors[p] for p in parameters},
+            outputs=dict(out),
+            reference=reference,
+            source=_source(reference),
+            doc=inspect.getdoc(reference) or "",
+            accumulates=(accumulates,) if isinstance(accumulates, str) else tuple(accumulates),
+            declared_workloads=tuple(dict(w) for w in workloads),
+            path=Path(inspect.getsourcefile(reference) or ""),
+        )
+        _check(result)
+        return result
+
+    return declare
+
+
+def _source(reference: Callable) -> str:
+    try:
+        return inspect.getsource(reference)
+    except OSError:
+        raise TaskError(
+            f"the source of {reference.__name__!r} cannot be read; define the task in a file, not in a prompt"
+        ) from None
+
+
+def _check(task: Task) -> None:
+    depth = task._side(task.gemm.b, 1 if task.gemm.b_transposed else 0)
+    if depth != task.k:
+        raise TaskError(
+            f"task {task.name!r}: the product {task.gemm} contracts {task.k} with {depth}; the inner dimensions must "
+            "be the same"
+        )
+    if task.m == task.n:
+        raise TaskError(
+            f"task {task.name!r}: rows and columns of the product are both {task.m}; use two symbols, so that a vector "
+            "of that length is not ambiguous"
+        )
+    if not task.outputs:
+        raise TaskError(f"task {task.name!r} has no output; declare out={{'name': Tensor(...)}}")
+    known = {s for t in task.tensors.values() for s in t.symbols}
+    for name, tensor in task.outputs.items():
+        unknown = sorted(tensor.symbols - known)
+        if unknown:
+            raise TaskError(
+                f"task {task.name!r}: output {name} uses the symbol {unknown[0]!r}, which no input has; known symbols "
+                f"are {', '.join(sorted(known))}"
+            )
+        task.grid(name, tensor)
+    for name in task.accumulates:
+        if name not in task.outputs:
+            raise TaskError(f"task {task.name!r}: accumulates={name!r} is not an output; name one of {', '.join(task.outputs)}")
+    for sizes in task.declared_workloads:
+        missing = sorted(set(task.symbols) - set(sizes))
+        unknown = sorted(set(sizes) - set(task.symbols))
+        if missing or unknown:
+            raise TaskError(
+                f"task {task.name!r}: the workload {sizes} "
+                + (f"gives no size for {', '.join(missing)}" if missing else f"names the unknown symbol {', '.join(unknown)}")
+                + f"; give exactly the sizes of {', '.join(task.symbols)}"
+            )
+    _ = task.operands
