@@ -1,12 +1,39 @@
 """Tasks: what a kernel must compute, as a plain-PyTorch reference with symbolic shapes.
 
 A task is one file: a function with `@task`.  The catalogue holds the project's own, one short file each;
-`load_task` takes any file on disk.  Depends on `primitives` for the vocabulary's types, and on nothing above.
+`load_task` takes any file on disk.  From the one reference follow the test data (`draw`), the float64
+`oracle` and the `unfused` path whose own error is a kernel's budget.  Depends on `primitives` for the
+vocabulary's types, and on nothing above.
 """
 
+from .domain import legal
 from .errors import TaskError
+from .inputs import draw
+from .layout import deinterleave, from_kernel, interleave, to_kernel
+from .load import catalogue, load_task, validate
+from .oracle import cast, oracle, unfused
 from .task import Product, Task, task
 from .tensor import Tensor
 from .workload import FAMILIES, Workload
 
-__all__ = ["FAMILIES", "Product", "Task", "TaskError", "Tensor", "Workload", "task"]
+__all__ = [
+    "FAMILIES",
+    "Product",
+    "Task",
+    "TaskError",
+    "Tensor",
+    "Workload",
+    "cast",
+    "catalogue",
+    "deinterleave",
+    "draw",
+    "from_kernel",
+    "interleave",
+    "legal",
+    "load_task",
+    "oracle",
+    "task",
+    "to_kernel",
+    "unfused",
+    "validate",
+]

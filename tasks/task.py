@@ -16,7 +16,10 @@ from functools import cached_property
 from pathlib import Path
 
 from ..primitives.types import DOUBLE, FULL, HALF, SAME, Operand
+from . import domain
+from .declaration import check
 from .errors import TaskError
+from .source import meaning, source_of
 from .tensor import Dimension, Tensor
 from .workload import Workload
 
@@ -36,9 +39,7 @@ class Product:
     def parse(text: str) -> Product:
         match = _PRODUCT.match(text)
         if not match:
-            raise TaskError(
-                f"gemm={text!r} is not a product of two operands; write 'x @ w.T', 'dy @ w' or 'dy.T @ x'"
-            )
+            raise TaskError(f"gemm={text!r} is not a product of two operands; write 'x @ w.T', 'dy @ w' or 'dy.T @ x'")
         return Product(match[1], bool(match[2]), match[3], bool(match[4]))
 
     def __str__(self) -> str:
@@ -63,14 +64,14 @@ class Task:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over everything that changes what the task asks for (not the docstring's wording)."""
+        """sha256 over everything that changes what the task asks for (not wording, and not what is timed)."""
         spec = {
             "name": self.name,
             "gemm": str(self.gemm),
             "tensors": {k: repr(v) for k, v in self.tensors.items()},
             "outputs": {k: repr(v) for k, v in self.outputs.items()},
             "accumulates": self.accumulates,
-            "source": self.source,
+            "reference": meaning(self.reference),
         }
         return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
 
@@ -106,7 +107,7 @@ class Task:
         return {
             name: Operand(name=name, index=tensor.is_index, **self.grid(name, tensor))
             for name, tensor in self.tensors.items()
-            if name not in (self.gemm.a, self.gemm.b)
+            if name not in (self.gemm.a, self.gemm.b) and name not in self.accumulates
         }
 
     def grid(self, name: str, tensor: Tensor) -> dict:
@@ -123,7 +124,7 @@ class Task:
         raise self._misfit(name, tensor)
 
     def _cols(self, name: str, dimension: Dimension) -> int:
-        if dimension.symbol == self.n.symbol and dimension.symbol is not None:
+        if dimension.symbol == self.n.symbol:
             for width, ratio in ((HALF, 0.5), (FULL, 1.0), (DOUBLE, 2.0)):
                 if dimension.coefficient == self.n.coefficient * ratio:
                     return width
@@ -150,6 +151,10 @@ class Task:
         """The workloads to time: those declared, or one of about 4096 a side."""
         declared: Sequence[dict[str, int]] = self.declared_workloads or (self.default_sizes(4096),)
         return tuple(Workload(sizes=dict(s), storage=storage) for s in declared)
+
+    def correctness_workloads(self, storage: str = "bf16") -> tuple[Workload, ...]:
+        """Small ragged workloads for checking, every input family among them; the first is the plainest."""
+        return domain.correctness_workloads(self, storage)
 
     def default_sizes(self, side: int) -> dict[str, int]:
         """Sizes for the symbols so that every dimension is near `side`."""
@@ -219,60 +224,13 @@ def task(
             tensors={p: tensors[p] for p in parameters},
             outputs=dict(out),
             reference=reference,
-            source=_source(reference),
+            source=source_of(reference),
             doc=inspect.getdoc(reference) or "",
             accumulates=(accumulates,) if isinstance(accumulates, str) else tuple(accumulates),
             declared_workloads=tuple(dict(w) for w in workloads),
             path=Path(inspect.getsourcefile(reference) or ""),
         )
-        _check(result)
+        check(result)
         return result
 
     return declare
-
-
-def _source(reference: Callable) -> str:
-    try:
-        return inspect.getsource(reference)
-    except OSError:
-        raise TaskError(
-            f"the source of {reference.__name__!r} cannot be read; define the task in a file, not in a prompt"
-        ) from None
-
-
-def _check(task: Task) -> None:
-    depth = task._side(task.gemm.b, 1 if task.gemm.b_transposed else 0)
-    if depth != task.k:
-        raise TaskError(
-            f"task {task.name!r}: the product {task.gemm} contracts {task.k} with {depth}; the inner dimensions must "
-            "be the same"
-        )
-    if task.m == task.n:
-        raise TaskError(
-            f"task {task.name!r}: rows and columns of the product are both {task.m}; use two symbols, so that a vector "
-            "of that length is not ambiguous"
-        )
-    if not task.outputs:
-        raise TaskError(f"task {task.name!r} has no output; declare out={{'name': Tensor(...)}}")
-    known = {s for t in task.tensors.values() for s in t.symbols}
-    for name, tensor in task.outputs.items():
-        unknown = sorted(tensor.symbols - known)
-        if unknown:
-            raise TaskError(
-                f"task {task.name!r}: output {name} uses the symbol {unknown[0]!r}, which no input has; known symbols "
-                f"are {', '.join(sorted(known))}"
-            )
-        task.grid(name, tensor)
-    for name in task.accumulates:
-        if name not in task.outputs:
-            raise TaskError(f"task {task.name!r}: accumulates={name!r} is not an output; name one of {', '.join(task.outputs)}")
-    for sizes in task.declared_workloads:
-        missing = sorted(set(task.symbols) - set(sizes))
-        unknown = sorted(set(sizes) - set(task.symbols))
-        if missing or unknown:
-            raise TaskError(
-                f"task {task.name!r}: the workload {sizes} "
-                + (f"gives no size for {', '.join(missing)}" if missing else f"names the unknown symbol {', '.join(unknown)}")
-                + f"; give exactly the sizes of {', '.join(task.symbols)}"
-            )
-    _ = task.operands

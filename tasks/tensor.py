@@ -74,9 +74,13 @@ class Tensor:
 
     def __post_init__(self) -> None:
         if self.dtype is not None and self.dtype not in DTYPES:
-            raise TaskError(f"the dtype {self.dtype!r} is not one of {', '.join(DTYPES)}; use one of these or leave it out")
+            raise TaskError(
+                f"the dtype {self.dtype!r} is not one of {', '.join(DTYPES)}; use one of these or leave it out"
+            )
         if self.layout not in (None, "halves", "pairs"):
-            raise TaskError(f"the layout {self.layout!r} is neither 'halves' nor 'pairs'; use one of these or leave it out")
+            raise TaskError(
+                f"the layout {self.layout!r} is neither 'halves' nor 'pairs'; use one of these or leave it out"
+            )
         _ = self.dimensions
 
     @property

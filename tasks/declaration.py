@@ -1,0 +1,117 @@
+"""Whether a task's declaration fits together: dimensions, symbols, workloads, layouts, in-place outputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .domain import legal
+from .errors import TaskError
+
+if TYPE_CHECKING:
+    from .task import Task
+
+
+def check(task: Task) -> None:
+    """Raise TaskError, in one sentence, for the first thing that does not fit."""
+    _check_dtypes(task)
+    depth = task.tensors[task.gemm.b].dimensions[1 if task.gemm.b_transposed else 0]
+    if depth != task.k:
+        raise TaskError(
+            f"task {task.name!r}: the product {task.gemm} contracts {task.k} with {depth}; the inner dimensions must "
+            "be the same"
+        )
+    if task.m == task.n:
+        raise TaskError(
+            f"task {task.name!r}: rows and columns of the product are both {task.m}; use two symbols, so that a vector "
+            "of that length is not ambiguous"
+        )
+    if not task.outputs:
+        raise TaskError(f"task {task.name!r} has no output; declare out={{'name': Tensor(...)}}")
+    known = {s for t in task.tensors.values() for s in t.symbols}
+    for name, tensor in task.outputs.items():
+        unknown = sorted(tensor.symbols - known)
+        if unknown:
+            raise TaskError(
+                f"task {task.name!r}: output {name} uses the symbol {unknown[0]!r}, which no input has; known symbols "
+                f"are {', '.join(sorted(known))}"
+            )
+        task.grid(name, tensor)
+        if tensor.is_index or not tensor.dimensions:
+            raise TaskError(
+                f"task {task.name!r}: output {name} is {tensor}; an output is a vector or a matrix of floating-point "
+                "numbers"
+            )
+    _check_accumulation(task)
+    _check_layouts(task)
+    for sizes in task.declared_workloads:
+        missing = sorted(set(task.symbols) - set(sizes))
+        unknown = sorted(set(sizes) - set(task.symbols))
+        if missing or unknown:
+            raise TaskError(
+                f"task {task.name!r}: the workload {sizes} "
+                + (f"gives no size for {', '.join(missing)}" if missing else f"names the unknown {', '.join(unknown)}")
+                + f"; give exactly the sizes of {', '.join(task.symbols)}"
+            )
+    _ = task.operands
+    for sizes in task.declared_workloads:
+        reason = legal(task, sizes)
+        if reason:
+            raise TaskError(f"task {task.name!r}: the workload {sizes} cannot run: {reason}")
+
+
+def _check_dtypes(task: Task) -> None:
+    for name, tensor in {**task.tensors, **task.outputs}.items():
+        if tensor.dtype == "f64":
+            raise TaskError(
+                f"task {task.name!r}: {name} is float64, which no kernel holds; use 'f32' or leave the dtype out"
+            )
+        if name in (task.gemm.a, task.gemm.b) and tensor.dtype not in (None, "bf16", "fp16"):
+            raise TaskError(
+                f"task {task.name!r}: {name} is {tensor.dtype} and an operand of the product, which multiplies bf16 or "
+                f"fp16; leave the dtype of {name} out"
+            )
+        if tensor.is_index and tensor.dimensions != (task.m,):
+            raise TaskError(
+                f"task {task.name!r}: {name} holds indices and has shape [{tensor.shape}]; indices come one a row, "
+                f"[{task.m}]"
+            )
+    if task.tensors[task.gemm.a].dtype != task.tensors[task.gemm.b].dtype:
+        raise TaskError(
+            f"task {task.name!r}: {task.gemm.a} and {task.gemm.b} multiply and differ in dtype; give both the same"
+        )
+
+
+def _check_accumulation(task: Task) -> None:
+    for name in task.accumulates:
+        if name not in task.outputs:
+            raise TaskError(
+                f"task {task.name!r}: accumulates={name!r} is not an output; name one of {', '.join(task.outputs)}"
+            )
+        before, after = task.tensors.get(name), task.outputs[name]
+        if before is None:
+            raise TaskError(
+                f"task {task.name!r}: {name} accumulates in place but is no parameter of the reference; take its "
+                f"initial value as a parameter {name}=Tensor({after.shape!r}) and return that value plus the change"
+            )
+        if (before.shape, before.dtype, before.layout) != (after.shape, after.dtype, after.layout):
+            raise TaskError(
+                f"task {task.name!r}: {name} accumulates in place and is {before} as an input but {after} as an "
+                "output; declare both alike"
+            )
+    for name in task.outputs:
+        if name in task.tensors and name not in task.accumulates:
+            raise TaskError(
+                f"task {task.name!r}: {name} is the name of an input and of an output; name the output otherwise, or "
+                f"say accumulates={name!r} if it is added to in place"
+            )
+
+
+def _check_layouts(task: Task) -> None:
+    for name, tensor in {**task.tensors, **task.outputs}.items():
+        if not tensor.layout or name == task.gemm.b:
+            continue
+        if name == task.gemm.a or not task.grid(name, tensor)["cols"]:
+            raise TaskError(
+                f"task {task.name!r}: {name} has layout {tensor.layout!r}, but none of its dimensions runs along the "
+                f"product's columns; leave the layout of {name} out"
+            )

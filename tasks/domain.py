@@ -1,0 +1,103 @@
+"""Which sizes the template can run, and the ragged ones on which a kernel is checked.
+
+The kernel moves matrices in pieces of 16 bytes, so the contiguous extent of each must be a multiple of
+8 elements of 16 bits, or of 4 float32 elements.  Vectors, one element a row, have any length.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from .tensor import Dimension, Tensor
+from .workload import FAMILIES, Workload
+
+if TYPE_CHECKING:
+    from .task import Task
+
+# Near these sizes: rows of one, few, a whole tile, and no multiple of one; widths and depths ragged under every
+# tile of 64 to 256; the smallest legal width; one of each family, then two more of the ordinary one.
+_RAGGED = (
+    (16, 200, 72, "normal"),
+    (1, 1, 64, "integers"),
+    (128, 264, 136, "mixed"),
+    (1000, 520, 264, "outliers"),
+    (77, 1032, 520, "large"),
+    (257, 392, 1000, "sparse"),
+    (384, 776, 328, "tiny"),
+    (1031, 1544, 200, "normal"),
+    (130, 72, 2056, "integers"),
+)
+
+
+def legal(task: Task, sizes: dict[str, int]) -> str | None:
+    """Why the template cannot run these sizes, in one sentence of the task's words; None if it can."""
+    missing = [s for s in task.symbols if s not in sizes]
+    if missing:
+        return f"no size is given for {missing[0]}; give one for each of {', '.join(task.symbols)}"
+    for symbol in task.symbols:
+        if sizes[symbol] < 1:
+            return f"{symbol} is {sizes[symbol]}; give every symbol a size of 1 or more"
+    for name, tensor in _tensors(task):
+        step = _step(task, tensor)
+        dimension = tensor.dimensions[-1] if tensor.dimensions else None
+        if dimension is not None and dimension.size(sizes) % step:
+            return (
+                f"{name} has {dimension.size(sizes)} contiguous elements ({dimension}), and the kernel moves {step} of "
+                f"them at a time; {_remedy(dimension, step)}"
+            )
+    return None
+
+
+def correctness_workloads(task: Task, storage: str = "bf16") -> tuple[Workload, ...]:
+    """Small ragged workloads, the input families in turn; all of them legal.
+
+    The first is small and ordinary; every family occurs.
+    """
+    steps = {symbol: _symbol_step(task, symbol) for symbol in task.symbols}
+    workloads = []
+    for seed, (m, n, k, family) in enumerate(_RAGGED):
+        sizes = {}
+        for symbol in task.symbols:
+            side = k
+            if symbol == task.n.symbol:
+                side = n / task.n.coefficient
+            elif symbol == task.m.symbol:
+                side = m / task.m.coefficient
+            step = math.lcm(steps[symbol], 8) if symbol == task.k.symbol else steps[symbol]
+            count = max(round(side / step), 1)
+            if symbol == task.n.symbol and count > 1:
+                count |= 1  # an odd multiple: ragged under every tile
+            sizes[symbol] = count * step
+        workloads.append(Workload(sizes=sizes, storage=storage, family=family, seed=seed))
+    assert {w.family for w in workloads} == set(FAMILIES)
+    return tuple(workloads)
+
+
+def _tensors(task: Task) -> list[tuple[str, Tensor]]:
+    """Inputs and outputs by name, an accumulated output once."""
+    return list({**task.tensors, **task.outputs}.items())
+
+
+def _step(task: Task, tensor: Tensor) -> int:
+    """Of what the contiguous extent must be a multiple."""
+    dims = tensor.dimensions
+    if not dims or (len(dims) == 1 and dims[0] == task.m):
+        return 1
+    return {"f32": 4, "i32": 4, "i64": 2, "f64": 2}.get(tensor.dtype or "", 8)
+
+
+def _symbol_step(task: Task, symbol: str) -> int:
+    """The smallest number of which every legal size of the symbol is a multiple."""
+    steps = [1]
+    for _, tensor in _tensors(task):
+        if tensor.dimensions and tensor.dimensions[-1].symbol == symbol:
+            step = _step(task, tensor)
+            steps.append(step // math.gcd(step, tensor.dimensions[-1].coefficient))
+    return math.lcm(*steps)
+
+
+def _remedy(dimension: Dimension, step: int) -> str:
+    if dimension.symbol is None:
+        return f"use a multiple of {step}"
+    return f"make {dimension.symbol} a multiple of {step // math.gcd(step, dimension.coefficient)}"
