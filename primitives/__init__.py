@@ -2,12 +2,131 @@
 
 One file a class of primitive (values, pairs, reductions, stateful accumulation); vectors, tiles and
 scalars are the task's operands, typed in `types`.  `reader` turns an epilogue's source into the graph
-without executing it; `interpret` computes a graph on tensors.  Nothing here knows of GPUs or tasks.
+without executing it; `interpret` computes a graph on tensors; `source` writes a graph as a candidate.
+Nothing here knows of GPUs or tasks.
 
-Everything named in `__all__` in lower case is an ordinary function on torch tensors too.
+Everything named in `__all__` in lower case from `abs` on is an ordinary function on torch tensors too.
 """
 
-from . import pairs, reductions, stateful, values  # noqa: F401  (they enter themselves into REGISTRY)
+from .epilogue import epilogue
 from .graph import Builder, Graph, GraphError, Node
+from .interpret import evaluate
+from .language import ReadError
+from .pairs import pack, rotate, unpack
 from .primitive import REGISTRY, Primitive
+from .reader import read
+from .reductions import col_absmax, col_max, col_sum, row_absmax, row_max, row_sum
+from .stateful import row_lse, select
 from .types import Operand, ValueType
+from .values import absolute as abs
+from .values import (
+    add,
+    clamp,
+    cos,
+    div,
+    eq,
+    erf,
+    exp,
+    ge,
+    gelu,
+    gelu_grad,
+    gelu_tanh,
+    gelu_tanh_grad,
+    gt,
+    le,
+    log,
+    logical_and,
+    logical_or,
+    lt,
+    maximum,
+    minimum,
+    mul,
+    ne,
+    neg,
+    reciprocal,
+    relu,
+    relu_grad,
+    relu_sq,
+    relu_sq_grad,
+    rsqrt,
+    sigmoid,
+    sigmoid_grad,
+    silu,
+    silu_grad,
+    sin,
+    softcap,
+    softplus,
+    sqrt,
+    sub,
+    tanh,
+    tanh_grad,
+    where,
+)
+
+__all__ = [
+    "REGISTRY",
+    "Builder",
+    "Graph",
+    "GraphError",
+    "Node",
+    "Operand",
+    "Primitive",
+    "ReadError",
+    "ValueType",
+    "abs",
+    "add",
+    "clamp",
+    "col_absmax",
+    "col_max",
+    "col_sum",
+    "cos",
+    "div",
+    "epilogue",
+    "eq",
+    "erf",
+    "evaluate",
+    "exp",
+    "ge",
+    "gelu",
+    "gelu_grad",
+    "gelu_tanh",
+    "gelu_tanh_grad",
+    "gt",
+    "le",
+    "log",
+    "logical_and",
+    "logical_or",
+    "lt",
+    "maximum",
+    "minimum",
+    "mul",
+    "ne",
+    "neg",
+    "pack",
+    "read",
+    "reciprocal",
+    "relu",
+    "relu_grad",
+    "relu_sq",
+    "relu_sq_grad",
+    "rotate",
+    "row_absmax",
+    "row_lse",
+    "row_max",
+    "row_sum",
+    "rsqrt",
+    "select",
+    "sigmoid",
+    "sigmoid_grad",
+    "silu",
+    "silu_grad",
+    "sin",
+    "softcap",
+    "softplus",
+    "sqrt",
+    "sub",
+    "tanh",
+    "tanh_grad",
+    "unpack",
+    "where",
+]

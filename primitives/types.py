@@ -1,9 +1,9 @@
 """Types of the values inside an epilogue.
 
-Every value is float32 (or a truth value) and lives on a grid of rows by columns.  Columns are
-counted relative to the accumulator, whose width is N: a value may be as wide as the accumulator,
-half as wide (one lane of adjacent column pairs), twice as wide (pairs packed from two values), or
-the same in all columns.
+Every value is float32 (or a truth value, or a column number for `select`) and lives on a grid of
+rows by columns.  Columns are counted relative to the accumulator, whose width is N: a value may be as
+wide as the accumulator, half as wide (one lane of adjacent column pairs), twice as wide (pairs packed
+from two values), or the same in all columns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DOUBLE = 4  # 2N columns
 
 WIDTHS = {SAME: "1", HALF: "N/2", FULL: "N", DOUBLE: "2N"}
 
-ValueDType = Literal["f32", "bool"]
+ValueDType = Literal["f32", "bool", "index"]
 Reduced = Literal["", "row", "col"]
 
 
@@ -41,6 +41,8 @@ class ValueType(BaseModel):
         text = f"[{rows} x {WIDTHS[self.cols]}]"
         if self.dtype == "bool":
             text += " of truth values"
+        if self.dtype == "index":
+            text += " of column numbers"
         if self.reduced:
             text += f", reduced over {'rows' if self.reduced == 'col' else 'columns'}"
         return text
@@ -70,4 +72,4 @@ class Operand(BaseModel):
 
     @property
     def type(self) -> ValueType:
-        return ValueType(rows=self.rows, cols=self.cols)
+        return ValueType(rows=self.rows, cols=self.cols, dtype="index" if self.index else "f32")
