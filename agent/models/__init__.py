@@ -1,0 +1,143 @@
+"""Models: whatever answers a conversation. `make_model` makes one from its name.
+
+| name | what |
+|---|---|
+| anthropic:NAME | Anthropic's Messages API; key in ANTHROPIC_API_KEY |
+| openai:NAME | OpenAI's APIs, and with a base URL any compatible server; key in OPENAI_API_KEY |
+| command:PROGRAM ARGS | any program: the prompt on stdin, the answer on stdout |
+| replay:FILE | the answers of a recorded journal |
+| builtin:tracer | no network: the task's own reference, translated |
+
+An adapter is one short file and imports its SDK only when it is made. A model that is not asked costs nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from .model import Answer, Message, Model, ModelError, OnText, Usage, prompt_digest
+from .patience import Patience
+
+__all__ = ["Answer", "Message", "Model", "ModelError", "OnText", "Patience", "Usage", "make_model", "prompt_digest"]
+
+
+def make_model(spec: str, **options: Any) -> Model:
+    """A model by its name.
+
+    spec: as in the table above.
+    options: what the adapter takes, of base_url, api ("chat" or "responses"), effort, thinking, timeout (seconds)
+        and patience; those that are None are left out.
+
+    Raises ModelError, in one sentence, for a name or option that is not known or a key that is missing.
+    """
+    provider, colon, name = spec.partition(":")
+    provider, name = provider.strip(), name.strip()
+    if not colon or provider not in _MAKERS:
+        raise ModelError(f"unknown model {spec!r}; {_suggestion(provider, name)}", "unknown-model")
+    if not name:
+        raise ModelError(f"{spec!r} names no model; write {_EXAMPLES[provider]}", "unknown-model")
+    make = _MAKERS[provider]
+    wanted = {key: value for key, value in options.items() if value is not None}
+    known = _options(provider)
+    for option in wanted:
+        if option not in known:
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise ModelError(f"{provider}: has no option {option!r}; {takes}", "bad-request")
+    timeout = wanted.get("timeout")
+    if timeout is not None and not timeout > 0:
+        raise ModelError(f"timeout={timeout!r} is not a number of seconds above 0", "bad-request")
+    return make(name, **wanted)
+
+
+def _openai(
+    name: str,
+    *,
+    api: str | None = None,
+    base_url: str | None = None,
+    effort: str | None = None,
+    timeout: float = 600.0,
+    patience: Patience | None = None,
+) -> Model:
+    from .endpoint import find_endpoint
+    from .openai_chat import OpenAIChat
+    from .openai_responses import OpenAIResponses
+
+    if api is None:  # compatible servers speak the older API
+        api = "responses" if find_endpoint("OpenAI", base_url).own else "chat"
+    if api not in ("responses", "chat"):
+        raise ModelError(f"api={api!r} is not known; use 'responses' or 'chat'", "bad-request")
+    adapter = OpenAIResponses if api == "responses" else OpenAIChat
+    return adapter(name, base_url=base_url, effort=effort, timeout=timeout, patience=patience)
+
+
+def _anthropic(
+    name: str,
+    *,
+    thinking: Any = None,
+    base_url: str | None = None,
+    effort: str | None = None,
+    timeout: float = 600.0,
+    patience: Patience | None = None,
+) -> Model:
+    from .anthropic_messages import AnthropicMessages
+
+    return AnthropicMessages(
+        name, thinking=thinking, base_url=base_url, effort=effort, timeout=timeout, patience=patience
+    )
+
+
+def _command(name: str, *, timeout: float = 600.0) -> Model:
+    from .command import Command
+
+    return Command(name, timeout=timeout)
+
+
+def _replay(name: str) -> Model:
+    from .replay import Replay
+
+    return Replay(name)
+
+
+def _builtin(name: str) -> Model:
+    from .builtin import BuiltinTracer
+
+    if name != "tracer":
+        raise ModelError(f"unknown model 'builtin:{name}'; the one that is built in is builtin:tracer", "unknown-model")
+    return BuiltinTracer()
+
+
+_MAKERS: dict[str, Callable[..., Model]] = {
+    "anthropic": _anthropic,
+    "openai": _openai,
+    "command": _command,
+    "replay": _replay,
+    "builtin": _builtin,
+}
+_EXAMPLES = {
+    "anthropic": "anthropic:NAME, such as anthropic:claude-sonnet-5-5",
+    "openai": "openai:NAME, such as openai:gpt-5.4",
+    "command": "command:PROGRAM ARGS",
+    "replay": "replay:FILE",
+    "builtin": "builtin:tracer",
+}
+
+
+def _options(provider: str) -> list[str]:
+    return [name for name, p in inspect.signature(_MAKERS[provider]).parameters.items() if p.kind is p.KEYWORD_ONLY]
+
+
+def _suggestion(provider: str, name: str) -> str:
+    """The nearest name that would be one."""
+    if provider == "tracer":
+        return "did you mean builtin:tracer?"
+    if not name and provider.startswith("claude"):
+        return f"did you mean anthropic:{provider}?"
+    if not name and provider.startswith(("gpt", "o1", "o3", "o4")):
+        return f"did you mean openai:{provider}?"
+    near = difflib.get_close_matches(provider.lower(), _MAKERS, n=1)
+    if near:
+        return f"did you mean {near[0]}:{'tracer' if near[0] == 'builtin' else name or 'NAME'}?"
+    return f"write one of {', '.join(f'{p}:...' for p in _MAKERS)}, such as openai:gpt-5.4"

@@ -1,0 +1,86 @@
+"""Where a hosted model is asked, and with which key."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from .model import ModelError
+
+OWN_ADDRESS = {"OpenAI": "https://api.openai.com/v1", "Anthropic": "https://api.anthropic.com"}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One API at one address. Its repr shows no secret."""
+
+    provider: str
+    """"OpenAI" or "Anthropic": the API that is spoken there, whoever serves it."""
+    url: SecretStr
+    """Secret, because an address may carry a password."""
+    key: SecretStr
+
+    @property
+    def host(self) -> str:
+        """The address as it may be shown: host and port."""
+        parts = urlsplit(self.url.get_secret_value())
+        return (parts.hostname or "") + (f":{parts.port}" if parts.port else "")
+
+    @property
+    def own(self) -> bool:
+        """Whether the provider itself serves it, so that its list prices hold."""
+        return self.host == urlsplit(OWN_ADDRESS[self.provider]).hostname
+
+    def without_secrets(self, text: str) -> str:
+        """The text with key and password struck out, should a server have echoed them."""
+        parts = urlsplit(self.url.get_secret_value())
+        for secret in (self.key.get_secret_value(), parts.password):
+            if secret and len(secret) >= 8:  # anything shorter is a placeholder, and a part of ordinary words
+                text = text.replace(secret, "[secret]")
+        return text
+
+
+_NO_KEY = "none"
+
+
+def find_endpoint(provider: str, base_url: str | None = None) -> Endpoint:
+    """The address from `base_url`, else PROVIDER_BASE_URL, else the provider's own; the key from PROVIDER_API_KEY.
+
+    A key is needed at the provider's own address only: local servers mostly want none.
+    Raises ModelError (missing-key, bad-key, bad-request).
+    """
+    variable = provider.upper()
+    url = base_url or os.environ.get(f"{variable}_BASE_URL") or OWN_ADDRESS[provider]
+    _check_address(url, provider)
+    key = os.environ.get(f"{variable}_API_KEY", "").strip()
+    # A key that cannot be a header would fail deep inside the SDK, in an exception that shows it.
+    if not all("!" <= character <= "~" for character in key):
+        raise ModelError(
+            f"{variable}_API_KEY holds a space, a line break or a character outside ASCII, so it cannot be a key; "
+            "copy it again",
+            "bad-key",
+        )
+    endpoint = Endpoint(provider, SecretStr(url), SecretStr(key or _NO_KEY))
+    if not key and endpoint.own:
+        raise ModelError(
+            f"no key for {provider}; set {variable}_API_KEY, or give the address of another server with --base-url",
+            "missing-key",
+        )
+    return endpoint
+
+
+def _check_address(url: str, provider: str) -> None:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        shown = "" if "@" in url else f" {url!r}"  # what stands before an @ may be a password
+        raise ModelError(
+            f"the base URL{shown} for {provider} is not an address; write it whole, such as http://localhost:8000/v1",
+            "bad-request",
+        )
