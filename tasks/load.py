@@ -83,9 +83,9 @@ def _from_catalogue(name: str) -> Task:
     tasks = catalogue()
     if name in tasks:
         return tasks[name]
-    near = difflib.get_close_matches(name, tasks, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`codasmith tasks list` shows the names"
-    raise TaskError(f"there is no task {name!r} in the catalogue; {hint} A task of your own is a path that ends in .py")
+    near = difflib.get_close_matches(name, tasks, n=2)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"it holds {', '.join(tasks)}"
+    raise TaskError(f"there is no task {name!r} in the catalogue; name one, or a path that ends in .py ({hint})")
 
 
 def _execute(path: Path) -> ModuleType:

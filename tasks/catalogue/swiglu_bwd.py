@@ -28,9 +28,9 @@ from codasmith.tasks import Tensor, task
 def swiglu_bwd(dy, w, z):
     """dz, the gradient of z through o = silu(gate) * up; o itself; row sums of z * dz."""
     d = dy @ w
-    gate, up = z.unflatten(-1, (-1, 2)).unbind(-1)
+    gate, up = z.float().unflatten(-1, (-1, 2)).unbind(-1)
     s = torch.sigmoid(gate)
     d_gate = d * up * (s + gate * s * (1 - s))
     d_up = d * gate * s
     dz = torch.stack((d_gate, d_up), -1).flatten(-2)
-    return {"dz": dz, "o": gate * s * up, "zdz": (z.float() * dz.float()).sum(-1)}
+    return {"dz": dz, "o": gate * s * up, "zdz": (z * dz).sum(-1)}
