@@ -5,7 +5,7 @@ scalars are the task's operands, typed in `types`.  `reader` turns an epilogue's
 without executing it; `interpret` computes a graph on tensors; `source` writes a graph as a candidate.
 Nothing here knows of GPUs or tasks.
 
-Everything named in `__all__` in lower case from `abs` on is an ordinary function on torch tensors too.
+Every primitive is an ordinary function on torch tensors too; `from codasmith.primitives import silu`.
 """
 
 from .epilogue import epilogue
@@ -16,6 +16,8 @@ from .pairs import pack, rotate, unpack
 from .primitive import REGISTRY, Primitive
 from .reader import read
 from .reductions import col_absmax, col_max, col_sum, row_absmax, row_max, row_sum
+from .reference import render_reference
+from .source import to_source
 from .stateful import row_lse, select
 from .types import Operand, ValueType
 from .values import absolute as abs
@@ -109,6 +111,7 @@ __all__ = [
     "relu_grad",
     "relu_sq",
     "relu_sq_grad",
+    "render_reference",
     "rotate",
     "row_absmax",
     "row_lse",
@@ -127,6 +130,7 @@ __all__ = [
     "sub",
     "tanh",
     "tanh_grad",
+    "to_source",
     "unpack",
     "where",
 ]
