@@ -1,0 +1,40 @@
+"""The registry of verified kernels, and the PyTorch operators made from them.
+
+    from codasmith.verified_kernels import load
+    op = load("rmsnorm_swiglu")
+
+`record` is the evidence kept with a kernel, `store` the folders they live in, `admission` the only way in;
+`load` makes an operator of a name, `runner` decides call by call between kernel and reference.
+Depends on `gate` for verdicts, `tasks` for references and `templates` for launching; never compiles.
+"""
+
+from .admission import admit
+from .errors import AdmissionError, FallbackWarning, InputError, OutsideDomain, RegistryError, UnknownKernel
+from .load import find, load
+from .operator import Operator
+from .record import Author, Record
+from .show import describe, list_entries, problems, render, render_list
+from .store import Entry, export, stores
+
+__all__ = [
+    "AdmissionError",
+    "Author",
+    "Entry",
+    "FallbackWarning",
+    "InputError",
+    "Operator",
+    "OutsideDomain",
+    "Record",
+    "RegistryError",
+    "UnknownKernel",
+    "admit",
+    "describe",
+    "export",
+    "find",
+    "list_entries",
+    "load",
+    "problems",
+    "render",
+    "render_list",
+    "stores",
+]

@@ -1,0 +1,110 @@
+"""Loading: a name becomes an operator, with the best verified kernels behind it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import warnings
+from pathlib import Path
+
+from ..tasks import Task, TaskError, catalogue, load_task
+from ..templates import ABI
+from .errors import FallbackWarning, RegistryError, UnknownKernel
+from .operator import Operator, register
+from .runner import Runner
+from .store import TASK, Entry, scan
+
+
+def load(name: str | Path | Task, strict: bool = False, *, batch_invariant: bool = False) -> Operator:
+    """The operator for a task, a callable like the task's reference.
+
+    name: a task of the catalogue or of the user's store, such as "rmsnorm_swiglu"; one of its entries,
+        "rmsnorm_swiglu/1a2b3c4d"; a task file; or a Task.
+    strict: raise OutsideDomain for what no kernel can take, instead of running the reference and saying so once.
+    batch_invariant: one schedule for all shapes, so that a row's bits do not depend on how many rows there are;
+        raises OutsideDomain like strict, as the reference promises no such thing.
+
+    The gradient is the reference's, recomputed.  Call once before capturing a CUDA graph: the first call loads
+    the kernel.  Raises UnknownKernel for a name that nobody knows, RegistryError where `strict` and no kernel
+    of the task was admitted.
+    """
+    task, pin = resolve(name)
+    entries, missing = usable(task, pin)
+    if pin and not entries:
+        raise UnknownKernel(f"{missing}; `codasmith kernels list` shows what there is")
+    if not entries:
+        if strict or batch_invariant:
+            raise RegistryError(missing)
+        warnings.warn(f"{missing}; the operator runs the reference", FallbackWarning, stacklevel=2)
+    runner = Runner(task, tuple(entries), strict=strict, batch_invariant=batch_invariant, missing=missing)
+    variant = f"_{pin}" * bool(pin) + "_strict" * strict + "_batch_invariant" * batch_invariant
+    return register(task, runner, variant)
+
+
+def usable(task: Task, pin: str = "") -> tuple[list[Entry], str]:
+    """The entries that answer this very task, best first; and why there are none. Warns of damaged ones."""
+    entries, problems = scan(task.name)
+    for problem in problems:
+        warnings.warn(f"skipped an entry: {problem}", FallbackWarning, stacklevel=3)
+    good = [e for e in entries if e.record.digest.startswith(pin) and not stale(e, task)]
+    if good:
+        return good, ""
+    reasons = [r for e in entries if (r := stale(e, task))]
+    return [], reasons[0] if reasons else f"no admitted kernel answers {task.name}{'/' * bool(pin)}{pin}"
+
+
+def stale(entry: Entry, task: Task) -> str:
+    """Why an intact entry no longer counts; empty if it does."""
+    record = entry.record
+    if record.task_digest != task.digest:
+        return f"{entry.name} answers an earlier version of {task.name}; verify its kernel against this one"
+    if record.abi != ABI:
+        return f"{entry.name} was compiled for template ABI {record.abi}, and this is {ABI}; verify the kernel again"
+    return ""
+
+
+def resolve(name: str | Path | Task) -> tuple[Task, str]:
+    """The task, and the entry's digest (or its beginning) where the name has one."""
+    if isinstance(name, Task):
+        return name, ""
+    text = os.fspath(name)
+    if text.endswith(".py") or ".py:" in text:
+        return load_task(text), ""
+    title, _, pin = text.partition("/")
+    if title in catalogue():
+        return catalogue()[title], pin
+    entries, problems = scan(title) if title.isidentifier() else ([], [])
+    for entry in entries:
+        try:
+            task = load_task(f"{entry.path / TASK}:{title}")
+        except TaskError as error:
+            problems.append(str(error))
+            continue
+        if not stale(entry, task):
+            return task, pin
+    if problems:
+        raise RegistryError(problems[0])
+    raise UnknownKernel(_unknown(title))
+
+
+def find(name: str) -> Entry:
+    """One entry: the best of a task, or the one that "task/digest" begins. Raises UnknownKernel or RegistryError."""
+    title, _, pin = str(name).partition("/")
+    entries, problems = scan(title) if title.isidentifier() else ([], [])
+    found = [e for e in entries if e.record.digest.startswith(pin)]
+    if found:
+        return found[0]
+    if problems:
+        raise RegistryError(problems[0])
+    if entries:
+        raise UnknownKernel(f"{title} has no entry {pin!r}; it has {', '.join(e.name for e in entries)}")
+    if title in catalogue():
+        raise UnknownKernel(f"no kernel of {title} was admitted yet; `codasmith run {title}` makes one")
+    raise UnknownKernel(_unknown(title))
+
+
+def _unknown(title: str) -> str:
+    known = sorted({*catalogue(), *(e.record.task for e in scan()[0])})
+    near = difflib.get_close_matches(title, known, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known) or 'none yet'}"
+    return f"nothing is called {title!r}; {hint}"

@@ -1,0 +1,133 @@
+"""Operators: a task's kernel as `torch.ops.codasmith.NAME`, with a fake, a gradient and the reference behind it.
+
+Registered through `torch.library.Library`, an implementation a device and an autograd function of our own;
+`torch.library.custom_op` and `register_autograd` cost 10 to 20 microseconds a call more.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+
+from ..tasks import Task
+from . import gradient, unfused
+from .errors import InputError
+from .runner import Runner
+from .sizes import Value, sizes_of
+from .store import Entry
+
+NAMESPACE = "codasmith"
+_library = torch.library.Library(NAMESPACE, "FRAGMENT")
+_registered: dict[str, tuple[str, Runner]] = {}
+"""By operator name: the task's digest, and the state that its implementation reads."""
+
+
+class Operator:
+    """A loaded kernel, called like the task's reference.
+
+    Inputs in the reference's order or by keyword; the result is a tensor, or a tuple of tensors in the
+    order of the task's outputs.  An output that the task accumulates is the input of the same name,
+    written in place.  Under autocast, inputs of the storage dtype are cast as a linear layer's would be.
+    """
+
+    def __init__(self, task: Task, qualified: str, runner: Runner):
+        self.task, self.qualified, self._runner = task, qualified, runner
+        self.overload = getattr(getattr(torch.ops, NAMESPACE), qualified).default
+        self._names = tuple(task.tensors)
+        self._storage = tuple(t.dtype is None and bool(t.dimensions) for t in task.tensors.values())
+        self._a = self._names.index(task.gemm.a)
+        self._inputs_returned = tuple(self._names.index(n) if n in task.accumulates else -1 for n in task.outputs)
+        self.__name__, self.__doc__ = task.name, task.doc
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in self._names]
+        )
+
+    @property
+    def entry(self) -> Entry | None:
+        """The best of the registry's entries behind it, or None where the reference runs."""
+        return self._runner.entries[0] if self._runner.entries else None
+
+    def __call__(self, *inputs: Value, **named: Value) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        if named or len(inputs) != len(self._names):
+            inputs = self._in_order(inputs, named)
+        kind = inputs[self._a].device.type
+        if torch.is_autocast_enabled(kind):
+            dtype = torch.get_autocast_dtype(kind)
+            inputs = tuple(v.to(dtype) if s else v for v, s in zip(inputs, self._storage, strict=True))
+        fresh = self.overload(*inputs)
+        if not self.task.accumulates:
+            return fresh
+        rest = iter(fresh if isinstance(fresh, tuple | list) else (fresh,))
+        results = tuple(inputs[i] if i >= 0 else next(rest) for i in self._inputs_returned)
+        return results[0] if len(results) == 1 else results
+
+    def why_not(self, *inputs: Value, **named: Value) -> str | None:
+        """Why these inputs would run the reference, in one sentence; None if the kernel takes them."""
+        plan = self._runner.plan(tuple(self._in_order(inputs, named)))
+        return None if plan.kernel else plan.reason
+
+    def _in_order(self, inputs: tuple[Value, ...], named: dict[str, Value]) -> tuple[Value, ...]:
+        names = self._names
+        given = dict(zip(names, inputs, strict=False))
+        wrong = [n for n in named if n not in names or n in given]
+        missing = [n for n in names if n not in given and n not in named]
+        if wrong or missing or len(inputs) > len(names):
+            found = "there are more"
+            if wrong or missing:
+                found = f"{wrong[0]} is not expected" if wrong else f"{missing[0]} is missing"
+            raise InputError(f"{self.task.name} takes {', '.join(names)}, and {found}; pass each once")
+        return tuple(given[n] if n in given else named[n] for n in names)
+
+    def __repr__(self) -> str:
+        behind = self.entry.name if self.entry else "no admitted kernel, runs the reference"
+        return f"<operator {self.task.name}({', '.join(self._names)}): {behind}>"
+
+
+def schema(task: Task, qualified: str) -> str:
+    """The operator's schema: tensors, floats, and ints for index scalars; accumulated tensors are written to."""
+    parameters = []
+    for place, (name, tensor) in enumerate(task.tensors.items()):
+        if not tensor.dimensions:
+            kind = "int" if tensor.is_index else "float"
+        else:
+            kind = f"Tensor(a{place}!)" if name in task.accumulates else "Tensor"
+        parameters.append(f"{kind} {name}")
+    fresh = ["Tensor"] * sum(name not in task.accumulates for name in task.outputs)
+    result = fresh[0] if len(fresh) == 1 else f"({', '.join(fresh)})"
+    return f"{qualified}({', '.join(parameters)}) -> {result}"
+
+
+def register(task: Task, runner: Runner, variant: str = "") -> Operator:
+    """Make the operator, or point the one that this process has already at a new runner."""
+    qualified = task.name + variant
+    if qualified in _registered and _registered[qualified][0] != task.digest:
+        qualified += f"_{task.digest[:8]}"  # an older task of that name keeps its operator
+    if qualified in _registered:
+        state = _registered[qualified][1]
+        state.__dict__.update(runner.__dict__)
+        return Operator(task, qualified, state)
+    _registered[qualified] = (task.digest, runner)
+    _define(task, qualified, runner)
+    return Operator(task, qualified, runner)
+
+
+def _define(task: Task, qualified: str, runner: Runner) -> None:
+    _library.define(schema(task, qualified), tags=(torch.Tag.pt2_compliant_tag,))
+    for key in ("CPU", "CUDA"):
+        _library.impl(qualified, runner, key)
+    overload = getattr(getattr(torch.ops, NAMESPACE), qualified).default
+    _library.impl(qualified, gradient.differentiable(task, overload), "Autograd")
+
+    def fake(*values: Value) -> Any:
+        sizes = sizes_of(task, values)
+        a = values[list(task.tensors).index(task.gemm.a)]
+        fresh = tuple(
+            a.new_empty(tensor.size(sizes), dtype=unfused.output_dtype(task, name, values))
+            for name, tensor in task.outputs.items()
+            if name not in task.accumulates
+        )
+        return fresh[0] if len(fresh) == 1 else fresh
+
+    torch.library.register_fake(f"{NAMESPACE}::{qualified}", fake, lib=_library)

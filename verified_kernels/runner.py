@@ -1,0 +1,189 @@
+"""One operator's computation: decide whether a kernel may take these inputs, then launch it or the reference.
+
+Decisions are remembered by shapes, strides, dtypes, devices and alignment, so that a repeated call costs
+a lookup and a launch.  Nothing here waits for the GPU.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Protocol
+
+import torch
+
+from ..tasks import Task
+from ..tasks.tensor import DTYPES
+from ..templates import ABI
+from ..templates import launch as template
+from ..templates.signature import Signature
+from . import cache as libraries
+from . import choice, unfused
+from .errors import FallbackWarning, InputError, OutsideDomain, RegistryError
+from .record import CompiledObject
+from .sizes import Value, sizes_of
+from .store import Entry
+
+REMEMBERED = 4096  # decisions kept; a server that sees ever new shapes must not grow without bound
+
+
+class Kernel(Protocol):
+    """What `templates.launch.Kernel` offers: a launch on the current stream."""
+
+    signature: Signature
+
+    def __call__(self, inputs: dict[str, Any], outputs: dict[str, torch.Tensor]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do with inputs of one kind: launch the kernel, or run the reference for a reason."""
+
+    kernel: Kernel | None
+    outputs: tuple[tuple[str, tuple[int, ...], torch.dtype, bool], ...] = ()
+    """Name, shape, dtype, and whether rows may be left alone."""
+    reason: str = ""
+
+
+@dataclass
+class Runner:
+    """The state behind one registered operator."""
+
+    task: Task
+    entries: tuple[Entry, ...] = ()
+    """Those that answer this very task, best first."""
+    strict: bool = False
+    batch_invariant: bool = False
+    open_kernel: Callable[..., Kernel] = template.Kernel
+    missing: str = ""
+    """Why there are no entries, where there are none."""
+    _plans: dict[tuple, Plan] = field(default_factory=dict)
+    _kernels: dict[str, Kernel | str] = field(default_factory=dict)
+    _warned: bool = False
+
+    def __call__(self, *values: Value) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        """The new outputs, in order; the only one bare. Accumulated outputs are written in place."""
+        plan = self.plan(values)
+        if plan.kernel is None:
+            self._refuse(plan.reason)
+            fresh = unfused.run(self.task, values)
+        else:
+            fresh = self._launch(plan, values)
+        return fresh[0] if len(fresh) == 1 else fresh
+
+    def plan(self, values: tuple[Value, ...]) -> Plan:
+        """Kernel or reference. Raises InputError for inputs that do not fit the task at all."""
+        key = tuple(
+            (v.shape, v.stride(), v.dtype, v.device, v.data_ptr() & 63) if isinstance(v, torch.Tensor) else None
+            for v in values
+        )
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= REMEMBERED:
+                self._plans.clear()
+            plan = self._plans[key] = self._decide(values)
+        return plan
+
+    def _launch(self, plan: Plan, values: tuple[Value, ...]) -> tuple[torch.Tensor, ...]:
+        inputs = dict(zip(self.task.tensors, values, strict=True))
+        device = inputs[self.task.gemm.a].device
+        outputs = {name: inputs[name] for name in self.task.accumulates}
+        fresh = []
+        for name, shape, dtype, left_alone in plan.outputs:
+            # Rows whose index selects nothing are not written; NaN is what `select` means there.
+            result = (
+                torch.full(shape, math.nan, dtype=dtype, device=device)
+                if left_alone
+                else torch.empty(shape, dtype=dtype, device=device)
+            )
+            outputs[name] = result
+            fresh.append(result)
+        plan.kernel(inputs, outputs)
+        return tuple(fresh)
+
+    def _decide(self, values: tuple[Value, ...]) -> Plan:
+        sizes = sizes_of(self.task, values)
+        tensors = {n: v for n, v in zip(self.task.tensors, values, strict=True) if isinstance(v, torch.Tensor)}
+        if len({t.device for t in tensors.values()}) > 1:
+            places = ", ".join(f"{n} on {t.device}" for n, t in tensors.items())
+            raise InputError(f"{self.task.name}: the tensors are on different devices ({places}); move them to one")
+        if not self.entries:
+            return Plan(None, reason=self.missing)
+        a = tensors[self.task.gemm.a]
+        reason = _no_hopper(a.device)
+        if reason:
+            return Plan(None, reason=reason)
+        storage = next((s for s, dtype in DTYPES.items() if dtype == a.dtype), str(a.dtype))
+        entries = [e for e in self.entries if storage in e.record.storages]
+        if not entries:
+            known = " and ".join(sorted({s for e in self.entries for s in e.record.storages}))
+            return Plan(
+                None, reason=f"{self.task.gemm.a} is {storage}, and the kernel was verified for {known}; convert it"
+            )
+        inputs = dict(zip(self.task.tensors, values, strict=True))
+        for entry, compiled in self._candidates(entries, storage, sizes):
+            reason = template.refuse(compiled.signature, inputs)
+            if reason:
+                continue
+            kernel = self._kernel(entry, compiled)
+            if isinstance(kernel, str):
+                reason = kernel
+                continue
+            return Plan(kernel, self._outputs(compiled.signature, sizes))
+        return Plan(None, reason=reason or "the entry holds no compiled object; verify the kernel again")
+
+    def _candidates(
+        self, entries: list[Entry], storage: str, sizes: dict[str, int]
+    ) -> list[tuple[Entry, CompiledObject]]:
+        if self.batch_invariant:
+            return [(entries[0], o) for o in choice.pinned(entries[0].record.of(storage))]
+        return [(e, o) for e in entries for o in choice.by_shape(e.record.of(storage), sizes)]
+
+    def _outputs(self, signature: Signature, sizes: dict[str, int]) -> tuple:
+        selected = {a.name for a in signature.arguments if a.join == "select"}
+        return tuple(
+            (name, tensor.size(sizes), tensor.torch_dtype(signature.storage), name in selected)
+            for name, tensor in self.task.outputs.items()
+            if name not in self.task.accumulates
+        )
+
+    def _kernel(self, entry: Entry, compiled: CompiledObject) -> Kernel | str:
+        """The loaded kernel, or why it cannot be loaded."""
+        found = self._kernels.get(compiled.sha256)
+        if found is None:
+            try:
+                if compiled.signature.abi != ABI:
+                    raise RegistryError(f"it was compiled for template ABI {compiled.signature.abi}, and this is {ABI}")
+                found = self.open_kernel(libraries.unpacked(entry, compiled), compiled.signature)
+            except (RegistryError, OSError, ImportError, AttributeError, RuntimeError) as error:
+                found = f"the compiled object {compiled.file} cannot be loaded: {str(error).splitlines()[0]}"
+            self._kernels[compiled.sha256] = found
+        return found
+
+    def _refuse(self, reason: str) -> None:
+        """Raise where the reference may not stand in; otherwise say once that it does."""
+        if self.strict:
+            raise OutsideDomain(f"{self.task.name}: {reason}")
+        if self.batch_invariant:
+            raise OutsideDomain(f"{self.task.name}: {reason} (the reference promises no batch invariance)")
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"{self.task.name} runs its unfused reference: {reason}", FallbackWarning, stacklevel=2)
+
+
+def _no_hopper(device: torch.device) -> str | None:
+    """Why no kernel runs on this device, if none does."""
+    if device.type != "cuda":
+        return f"the tensors are on {device}, and the kernels run on a Hopper GPU (H100, H200); move them there"
+    major, minor = _capability(device.index)
+    if (major, minor) != (9, 0):
+        return f"{device} has compute capability {major}.{minor}, and the kernels need 9.0 (H100, H200)"
+    return None
+
+
+@cache
+def _capability(index: int) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(index)

@@ -1,0 +1,175 @@
+"""What the registry holds, as plain data and as rich tables for a terminal."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from ..tasks import Task, TaskError
+from .errors import RegistryError
+from .load import find, resolve, stale
+from .record import Measure, Record
+from .store import Entry, scan
+
+
+class Listing(BaseModel):
+    """One line of `codasmith kernels list`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    task: str
+    digest: str
+    status: Literal["verified", "stale"]
+    note: str
+    """Why it is stale."""
+    tier: str
+    author: str
+    storages: tuple[str, ...]
+    schedules: int
+    tax: float | None
+    gpu: str
+    date: str
+    store: Literal["shipped", "user"]
+
+
+class Description(BaseModel):
+    """All that `codasmith kernels show` says."""
+
+    model_config = ConfigDict(frozen=True)
+
+    listing: Listing
+    record: Record
+    source: str
+    path: str
+
+
+def list_entries(task: str | None = None) -> list[Listing]:
+    """Every readable entry (of one task), best first within a task."""
+    tasks: dict[str, Task | None] = {}
+    return [_listing(entry, tasks) for entry in scan(task)[0]]
+
+
+def problems(task: str | None = None) -> list[str]:
+    """A sentence for each damaged entry."""
+    return scan(task)[1]
+
+
+def describe(name: str) -> Description:
+    """One entry, by task or "task/digest". Raises UnknownKernel, or RegistryError where it is damaged."""
+    entry = find(name)
+    return Description(listing=_listing(entry, {}), record=entry.record, source=entry.source, path=str(entry.path))
+
+
+def _listing(entry: Entry, tasks: dict[str, Task | None]) -> Listing:
+    record = entry.record
+    if record.task not in tasks:
+        try:
+            tasks[record.task] = resolve(record.task)[0]
+        except (RegistryError, TaskError):
+            tasks[record.task] = None
+    task = tasks[record.task]
+    note = stale(entry, task) if task else f"{entry.name} answers a task that is no longer there"
+    newest = max(record.evidence, key=lambda e: e.date)
+    return Listing(
+        name=entry.name,
+        task=record.task,
+        digest=record.digest,
+        status="stale" if note else "verified",
+        note=note,
+        tier=record.tier,
+        author=record.author.name,
+        storages=record.storages,
+        schedules=len({o.schedule for o in record.objects}),
+        tax=record.tax,
+        gpu=newest.environment.get("gpu", ""),
+        date=newest.date,
+        store="shipped" if entry.shipped else "user",
+    )
+
+
+def render_list(listings: list[Listing]) -> RenderableType:
+    """The table of `codasmith kernels list`."""
+    if not listings:
+        return Text("No kernel was admitted yet; `codasmith run TASK` makes one.")
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("kernel", "dtypes", "tax", "tier", "author", "GPU", "store", "status"):
+        table.add_column(title, justify="right" if title == "tax" else "left", overflow="fold")
+    for row in listings:
+        table.add_row(
+            row.name,
+            " ".join(row.storages),
+            f"{row.tax:.3f}" if row.tax is not None else "-",
+            row.tier,
+            escape(row.author),
+            escape(row.gpu),
+            row.store,
+            row.status,
+        )
+    return table
+
+
+def render(description: Description) -> RenderableType:
+    """The page of `codasmith kernels show`: source, summary, and a table of times for each storage dtype."""
+    record, listing = description.record, description.listing
+    facts = Table.grid(padding=(0, 2))
+    for key, value in _facts(description):
+        facts.add_row(Text(key, style="bold"), Text(value, overflow="fold"))
+    parts: list[RenderableType] = [
+        facts,
+        Text(""),
+        Syntax(description.source.strip(), "python", background_color="default"),
+    ]
+    for evidence in record.evidence:
+        parts += [Text(""), _times(record, evidence.storage)]
+    if listing.note:
+        parts.append(Text(f"\n{listing.note}", style="yellow"))
+    return Group(*parts)
+
+
+def _facts(description: Description) -> list[tuple[str, str]]:
+    record = description.record
+    author = record.author
+    facts = [
+        ("kernel", description.listing.name),
+        ("author", author.name + (f", prompt {author.prompt_digest[:12]}" if author.prompt_digest else "")),
+        ("tier", record.tier),
+        ("domain", record.domain),
+        ("numerics", record.numerics.bound),
+        ("sums", record.numerics.accumulation),
+        (
+            "repeatable",
+            {None: "not looked at", True: "same bits in every run", False: "no"}[record.numerics.deterministic],
+        ),
+        ("objects", ", ".join(o.file for o in record.objects)),
+        ("kept in", description.path),
+    ]
+    for evidence in record.evidence:
+        where = ", ".join(f"{k} {v}" for k, v in evidence.environment.items())
+        facts.append((f"verified {evidence.storage}", f"{evidence.date}: {where}"))
+    return [(k, v) for k, v in facts if v]
+
+
+def _times(record: Record, storage: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False, title=f"{storage}, the best schedule of each shape")
+    table.title_justify = "left"
+    for title in ("workload", "schedule", "ms", "tax", "x eager", "x compile", "roofline"):
+        table.add_column(title, justify="left" if title in ("workload", "schedule") else "right")
+    evidence = record.of(storage)
+    for row in evidence.workloads:
+        best = next((b.schedule for b in evidence.best if b.sizes == row.workload.sizes), None)
+        timings = [t for t in row.timings if t.schedule == best] or list(row.timings[:1])
+        for t in timings:
+            cells = (t.milliseconds, t.tax, t.over_eager, t.over_compile, t.sol)
+            table.add_row(row.workload.label, t.schedule, *(_cell(c) for c in cells))
+    return table
+
+
+def _cell(measure: Measure | None) -> str:
+    return "-" if measure is None else f"{measure.value:.3f}"

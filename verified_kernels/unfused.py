@@ -1,0 +1,41 @@
+"""The task's reference as an operator runs it: in the inputs' own dtypes, results in the declared ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..tasks import Task
+from ..tasks.tensor import DTYPES
+from .sizes import Value
+
+
+def output_dtype(task: Task, name: str, values: Sequence[Value]) -> torch.dtype:
+    """The declared dtype, or that of the product's first operand where the task leaves it to the storage dtype."""
+    declared = task.outputs[name].dtype
+    return DTYPES[declared] if declared else values[list(task.tensors).index(task.gemm.a)].dtype
+
+
+def compute(task: Task, values: Sequence[Value]) -> dict[str, torch.Tensor]:
+    """All outputs by the plain-PyTorch reference, differentiable; they may share memory with inputs."""
+    results = task.reference(*values)
+    return {name: results[name].to(output_dtype(task, name, values)) for name in task.outputs}
+
+
+def run(task: Task, values: Sequence[Value]) -> tuple[torch.Tensor, ...]:
+    """The new outputs in order, fresh and contiguous; accumulated ones are written in place."""
+    results = compute(task, values)
+    taken = {v.untyped_storage().data_ptr() for v in values if isinstance(v, torch.Tensor)}
+    fresh = []
+    for name, result in results.items():
+        if name in task.accumulates:
+            continue
+        memory = result.untyped_storage().data_ptr()
+        result = result.clone(memory_format=torch.contiguous_format) if memory in taken else result.contiguous()
+        taken.add(result.untyped_storage().data_ptr())
+        fresh.append(result)
+    names = list(task.tensors)
+    for name in task.accumulates:
+        values[names.index(name)].copy_(results[name])
+    return tuple(fresh)
