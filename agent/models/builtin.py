@@ -26,10 +26,10 @@ class BuiltinTracer:
 
     def answer(self, messages: Sequence[Message], *, max_tokens: int, on_text: OnText | None = None) -> Answer:
         """The traced epilogue, in a fenced block. Raises ModelError where no task was given."""
-        from .tracer import answer  # imports torch
-
         if self._task is None:
             raise ModelError("builtin:tracer was given no task; call prepare(task) before asking it", "bad-request")
+        from .tracer import answer  # imports torch
+
         began = time.monotonic()
         text = answer(self._task)
         if on_text is not None:

@@ -55,15 +55,15 @@ def find_endpoint(provider: str, base_url: str | None = None) -> Endpoint:
     variable = provider.upper()
     url = base_url or os.environ.get(f"{variable}_BASE_URL") or OWN_ADDRESS[provider]
     _check_address(url, provider)
-    key = os.environ.get(f"{variable}_API_KEY", "").strip()
+    key = SecretStr(os.environ.get(f"{variable}_API_KEY", "").strip())
     # A key that cannot be a header would fail deep inside the SDK, in an exception that shows it.
-    if not all("!" <= character <= "~" for character in key):
+    if not all("!" <= character <= "~" for character in key.get_secret_value()):
         raise ModelError(
             f"{variable}_API_KEY holds a space, a line break or a character outside ASCII, so it cannot be a key; "
             "copy it again",
             "bad-key",
         )
-    endpoint = Endpoint(provider, SecretStr(url), SecretStr(key or _NO_KEY))
+    endpoint = Endpoint(provider, SecretStr(url), key if key else SecretStr(_NO_KEY))
     if not key and endpoint.own:
         raise ModelError(
             f"no key for {provider}; set {variable}_API_KEY, or give the address of another server with --base-url",
