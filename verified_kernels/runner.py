@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol
@@ -57,7 +56,6 @@ class Runner:
     """Those that answer this very task, best first."""
     strict: bool = False
     batch_invariant: bool = False
-    open_kernel: Callable[..., Kernel] = template.Kernel
     missing: str = ""
     """Why there are no entries, where there are none."""
     _plans: dict[tuple, Plan] = field(default_factory=dict)
@@ -157,7 +155,7 @@ class Runner:
             try:
                 if compiled.signature.abi != ABI:
                     raise RegistryError(f"it was compiled for template ABI {compiled.signature.abi}, and this is {ABI}")
-                found = self.open_kernel(libraries.unpacked(entry, compiled), compiled.signature)
+                found = template.Kernel(libraries.unpacked(entry, compiled), compiled.signature)
             except (RegistryError, OSError, ImportError, AttributeError, RuntimeError) as error:
                 found = f"the compiled object {compiled.file} cannot be loaded: {str(error).splitlines()[0]}"
             self._kernels[compiled.sha256] = found

@@ -1,0 +1,99 @@
+"""Sample tasks, evaluations as the gate would hand them over, and a kernel that runs without a GPU."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from codasmith.gate.verdict import STAGES, StageResult, Verdict
+from codasmith.tasks import load_task, oracle
+from codasmith.templates import ABI
+from codasmith.templates.schedule import SCHEDULES
+from codasmith.templates.signature import Signature, TensorSpec
+from codasmith.verified_kernels import runner
+
+SAMPLES = Path(__file__).parent / "sample_tasks.py"
+ENVIRONMENT = {"gpu": "NVIDIA H200", "driver": "580.159.04", "torch": "2.11.0"}
+
+
+@pytest.fixture(autouse=True)
+def homes(tmp_path, monkeypatch):
+    monkeypatch.setenv("CODASMITH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CODASMITH_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def sample():
+    return lambda name: load_task(f"{SAMPLES}:{name}")
+
+
+@pytest.fixture
+def evaluation(tmp_path):
+    return lambda task, folder=tmp_path, **changes: make_evaluation(task, folder, **changes)
+
+
+def make_evaluation(task, folder, *, source="# a candidate\n", storage="bf16", schedules=SCHEDULES[:2], body=b"", **verdict):
+    """What the gate returns for a candidate that passed; `body` makes the compiled objects differ."""
+    objects, signatures = {}, {}
+    for schedule in schedules:
+        path = folder / f"{schedule.name}-{storage}.so"
+        path.write_bytes(b"\x7fELF" + schedule.name.encode() * 200 + body)
+        objects[schedule.name], signatures[schedule.name] = path, signature_of(task, schedule, storage)
+    stages = tuple(StageResult(stage=s, outcome="passed") for s in STAGES)
+    fields = {"status": "passed", "stages": stages, "environment": ENVIRONMENT, "timing": {"tax": 1.05}, **verdict}
+    return SimpleNamespace(
+        verdict=Verdict(task=task.name, task_digest=task.digest, candidate_digest="c" * 64, **fields),
+        source=source,
+        task=task,
+        objects=objects,
+        signatures=signatures,
+        graph=None,
+        tier="closed",
+        storage=storage,
+    )
+
+
+def signature_of(task, schedule, storage):
+    named = {**task.tensors, **task.outputs}
+    return Signature(
+        abi=ABI,
+        task=task.name,
+        schedule=schedule,
+        mode="element",
+        storage=storage,
+        a=task.gemm.a,
+        a_transposed=task.gemm.a_transposed,
+        b=task.gemm.b,
+        b_transposed=task.gemm.b_transposed,
+        tensors={
+            name: TensorSpec(
+                shape=tuple((d.coefficient, d.symbol) for d in tensor.dimensions),
+                dtype=tensor.dtype or (storage if tensor.dimensions else "float"),
+            )
+            for name, tensor in named.items()
+        },
+        inputs=tuple(task.tensors),
+        outputs=tuple(task.outputs),
+        accumulates=task.accumulates,
+    )
+
+
+@pytest.fixture
+def fake_kernel(monkeypatch, sample):
+    """Stands in for the launcher: computes in float64 on the CPU, and keeps a list of what was launched."""
+    launched = []
+
+    class Kernel:
+        def __init__(self, path, signature):
+            assert path.read_bytes().startswith(b"\x7fELF")
+            self.signature, self.task = signature, sample(signature.task)
+
+        def __call__(self, inputs, outputs):
+            launched.append(self.signature.schedule.name)
+            for name, value in oracle(self.task, inputs).items():
+                outputs[name].copy_(value)
+
+    monkeypatch.setattr(runner.template, "Kernel", Kernel)
+    monkeypatch.setattr(runner, "_no_hopper", lambda device: None)
+    monkeypatch.setattr(runner.template, "refuse", lambda signature, inputs: None)
+    return launched
