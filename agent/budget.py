@@ -1,0 +1,88 @@
+"""Budgets: how much a run may spend on attempts, tokens, dollars and time, and which of them ended it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+
+from .errors import UserMistake
+
+MAX_ANSWER_TOKENS = 16_384
+"""What one answer may cost at most; an epilogue is far shorter, and a model may think before it."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a run has used so far."""
+
+    attempts: int = 0
+    tokens: int = 0
+    """Input and output together."""
+    dollars: float = 0.0
+    unpriced: bool = False
+    """Whether some answer came without a price, so that `dollars` is too low."""
+    uncounted: bool = False
+    """Whether some answer came without its tokens, so that `tokens` is too low."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Upper bounds; None is no bound. Checked before each question, so the last answer may overshoot."""
+
+    attempts: int | None = 8
+    tokens: int | None = None
+    dollars: float | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise UserMistake(
+                    f"--{field.name} {value:g} leaves nothing to spend; give a number above 0, or leave it out"
+                )
+
+    def ended_by(self, spent: Spent) -> str | None:
+        """Which bound is reached: "attempts", "tokens", "dollars" or "minutes"; None while all have some left.
+
+        "uncounted" or "unpriced" where the model does not say how many tokens or dollars it takes, so that
+        the bound on them cannot be kept.
+        """
+        if self.attempts is not None and spent.attempts >= self.attempts:
+            return "attempts"
+        if self.tokens is not None and spent.tokens >= self.tokens:
+            return "tokens"
+        if self.dollars is not None and spent.dollars >= self.dollars:
+            return "dollars"
+        if self.minutes is not None and spent.seconds >= 60 * self.minutes:
+            return "minutes"
+        if self.tokens is not None and spent.uncounted:
+            return "uncounted"
+        if self.dollars is not None and spent.unpriced:
+            return "unpriced"
+        return None
+
+    def answer_tokens(self, spent: Spent) -> int:
+        """How long the next answer may be."""
+        if self.tokens is None:
+            return MAX_ANSWER_TOKENS
+        return max(1, min(MAX_ANSWER_TOKENS, self.tokens - spent.tokens))
+
+    def with_changes(self, **changes: float | None) -> Budget:
+        """The same with those bounds replaced that are given (not None)."""
+        return replace(self, **{k: v for k, v in changes.items() if v is not None})
+
+    def left(self, spent: Spent) -> str:
+        """What is left, in words: "3 attempts, 12,000 tokens"."""
+        parts = []
+        if self.attempts is not None:
+            n = max(0, self.attempts - spent.attempts)
+            parts.append(f"{n} attempt" + "s" * (n != 1))
+        if self.tokens is not None:
+            parts.append(f"{max(0, self.tokens - spent.tokens):,} tokens")
+        if self.dollars is not None:
+            parts.append(f"${max(0.0, self.dollars - spent.dollars):.2f}")
+        if self.minutes is not None:
+            parts.append(f"{max(0.0, self.minutes - spent.seconds / 60):.1f} minutes")
+        return ", ".join(parts) or "no bound"

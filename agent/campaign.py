@@ -1,0 +1,189 @@
+"""A run with everything it needs: task, model, journal, the gate, and the registry where there is a GPU."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import loop
+from .budget import Budget
+from .errors import UserMistake
+from .history import History
+from .journal import Event, Journal, read
+from .loop import Admit, Gate, Result
+from .models import Model, make_model
+from .progress import Progress
+
+if TYPE_CHECKING:
+    from ..gate.verdict import Tier
+    from ..tasks import Task
+
+
+def run(
+    task: Task | str | os.PathLike,
+    model: Model | str = "builtin:tracer",
+    *,
+    budget: Budget | None = None,
+    tier: Tier = "closed",
+    storage: str = "bf16",
+    target_tax: float | None = None,
+    journal: str | os.PathLike | None = None,
+    cpu_only: bool = False,
+    model_options: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Run the agent on a task until a kernel is admitted or the budget is spent.
+
+    task: a Task, a name of the catalogue, or a path "my_task.py" or "my_tasks.py:one_of_them".
+    model: a model or its name, such as "anthropic:NAME"; see codasmith.agent.models.
+    storage: "bf16" or "fp16", the dtype of the tensors whose dtype the task leaves open.
+    target_tax: see `loop.run`.
+    journal: where the events go; a new file under runs/ by default.
+    cpu_only: stop after the stages that need no GPU, and admit nothing.
+
+    Raises UserMistake, TaskError, ModelError or MachineCannot, each in one sentence.
+    """
+    from ..tasks import load_task
+
+    asked_for = task
+    task = load_task(task) if isinstance(task, str | os.PathLike) else task
+    model = make_model(model, **(model_options or {})) if isinstance(model, str) else model
+    budget = budget or Budget()
+    path = Path(journal) if journal is not None else _new_path(task.name, model.name)
+    gate, admit = _gate_and_admit(storage, cpu_only)
+    with Journal(path) as book:
+        if book.events or book.problems:
+            raise UserMistake(
+                f"the journal {path} has a run in it; go on with: codasmith resume {path}, or choose another name"
+            )
+        book.write(
+            "start",
+            task=task.name,
+            task_digest=task.digest,
+            task_path=_where(task, asked_for),
+            model=model.name,
+            model_options=model_options or {},
+            tier=tier,
+            storage=storage,
+            target_tax=target_tax,
+            cpu_only=cpu_only,
+            budget=asdict(budget),
+        )
+        return loop.run(
+            task,
+            model,
+            budget=budget,
+            gate=gate,
+            journal=book,
+            admit=admit,
+            tier=tier,
+            target_tax=target_tax,
+            progress=progress,
+        )
+
+
+def resume(
+    journal: str | os.PathLike,
+    *,
+    cpu_only: bool | None = None,
+    model: Model | None = None,
+    progress: Progress | None = None,
+    **budget: float | None,
+) -> Result:
+    """Go on with a run from its journal, without asking the model again for what it has answered.
+
+    budget: attempts, tokens, dollars, minutes: new bounds for the whole run, where those recorded are spent.
+    model: another model than the recorded one.
+    """
+    from ..tasks import load_task
+
+    path = Path(journal)
+    _start(History(read(path)[0]), path)  # before it is opened for writing: it may be no journal at all
+    with Journal(path) as book:
+        history = History(book.events)
+        start = _start(history, path)
+        task = load_task(start["task_path"])
+        if task.digest != start["task_digest"]:
+            raise UserMistake(
+                f"the task {task.name!r} has changed since {path} was begun, so its answers no longer count; "
+                "begin a new run"
+            )
+        if model is None:
+            model = make_model(start["model"], **start["model_options"])
+            if start["model"].startswith("replay:"):
+                for _ in history.attempts:  # a replayed journal begins at its first answer
+                    model.answer([], max_tokens=1)
+        bounds = Budget(**start["budget"]).with_changes(**budget)
+        on_cpu = start["cpu_only"] if cpu_only is None else cpu_only
+        gate, admit = _gate_and_admit(start["storage"], on_cpu)
+        progress = progress or Progress.silent()
+        for problem in book.problems:
+            progress.say(problem, "yellow")
+        book.write("resumed", budget=asdict(bounds), cpu_only=on_cpu)
+        return loop.run(
+            task,
+            model,
+            budget=bounds,
+            gate=gate,
+            journal=book,
+            admit=admit,
+            tier=start["tier"],
+            target_tax=start["target_tax"],
+            progress=progress,
+        )
+
+
+def _start(history: History, path: Path) -> Event:
+    start = history.start or {}
+    words = ("task", "task_path", "task_digest", "model", "tier", "storage")
+    whole = all(isinstance(start.get(k), str) for k in words) and {"cpu_only", "target_tax"} <= start.keys()
+    if not whole or not isinstance(start.get("model_options"), dict) or not _is_budget(start.get("budget")):
+        raise UserMistake(
+            f'{path} does not say how its run was begun (no whole "start" event); '
+            "give a journal that `codasmith run` wrote"
+        )
+    return start
+
+
+def _is_budget(value: object) -> bool:
+    return isinstance(value, dict) and value.keys() == asdict(Budget()).keys()
+
+
+def _gate_and_admit(storage: str, cpu_only: bool) -> tuple[Gate, Admit | None]:
+    """The real gate, and the registry where this machine has a GPU to admit with."""
+    from .. import gate
+
+    def evaluate(task: Task, source: str, *, tier: Tier, progress: Any) -> Any:
+        return gate.evaluate(task, source, tier=tier, storage=storage, cpu_only=cpu_only, progress=progress)
+
+    if cpu_only or not gate.has_gpu():
+        return evaluate, None
+
+    from ..verified_kernels import admit
+
+    def keep(evaluation: Any, task: Task, author: dict[str, str]) -> dict[str, Any]:
+        entry = admit(evaluation, task, author=author)
+        return {"name": entry.name, "digest": entry.record.digest, "path": str(entry.path)}
+
+    return evaluate, keep
+
+
+def _where(task: Task, asked_for: object) -> str:
+    """What finds the task again: its name in the catalogue, or its file with its name."""
+    from ..tasks import catalogue
+
+    if isinstance(asked_for, str) and asked_for in catalogue() and catalogue()[asked_for] is task:
+        return asked_for
+    if task.path is None:
+        return task.name
+    return f"{Path(task.path).resolve()}:{task.name}"
+
+
+def _new_path(task: str, model: str) -> Path:
+    words = [re.sub(r"[^A-Za-z0-9_.-]+", "-", word).strip("-")[:60] for word in (task, model)]
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    return Path("runs") / f"{stamp}-{words[0]}-{words[1]}-{os.getpid()}.jsonl"

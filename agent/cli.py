@@ -1,0 +1,50 @@
+"""The command line: `codasmith`.
+
+Each command lives in a commands_*.py beside this file and imports what it needs when it runs, so that
+`codasmith --help` starts without torch.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from . import commands_catalogue, commands_gate, commands_run
+
+EXIT_CODES = (
+    "Exit codes: 0 admitted or passed (or checked, where there is no GPU); 1 the candidate failed; 2 a mistake in what "
+    "was asked; 3 this machine cannot do it; 4 the budget is spent; 130 stopped by Ctrl-C."
+)
+
+app = typer.Typer(
+    name="codasmith",
+    help="Let a language model write epilogues for a Hopper GEMM, and trust only those that pass the gate.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+commands_run.add_to(app)
+commands_gate.add_to(app)
+commands_catalogue.add_to(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"codasmith {version('codasmith')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
+    ),
+) -> None:
+    pass
+
+
+def main() -> None:
+    app()

@@ -1,0 +1,137 @@
+"""`codasmith check`, `verify` and `doctor`: one candidate through the gate, and what this machine can do."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from .commands_run import JsonOption, StorageName, StorageOption, TaskArgument, TierName, TierOption
+from .errors import MachineCannot, UserMistake
+from .speak import speaking
+
+CandidateArgument = Annotated[Path, typer.Argument(metavar="CANDIDATE.py", help="The epilogue: one Python file.")]
+KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("check")(check)
+    app.command("verify")(verify)
+    app.command("doctor")(doctor)
+
+
+def check(
+    task: TaskArgument,
+    candidate: CandidateArgument,
+    tier: TierOption = TierName.closed,
+    storage: StorageOption = StorageName.bf16,
+    as_json: JsonOption = False,
+) -> None:
+    """Put one file through the stages that need no GPU: read, interpret, compile."""
+    _judge("check", task, candidate, tier, storage, as_json, cpu_only=True)
+
+
+def verify(
+    task: TaskArgument,
+    candidate: CandidateArgument,
+    tier: TierOption = TierName.closed,
+    storage: StorageOption = StorageName.bf16,
+    admit: Annotated[
+        bool, typer.Option("--admit", help="Keep the kernel in your store, as hand-written, if it passes.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Put one file through the whole gate; needs a Hopper GPU."""
+    _judge("verify", task, candidate, tier, storage, as_json, cpu_only=False, admit=admit)
+
+
+def _judge(
+    command: str,
+    task: str,
+    candidate: Path,
+    tier: TierName,
+    storage: StorageName,
+    as_json: bool,
+    *,
+    cpu_only: bool,
+    admit: bool = False,
+) -> None:
+    with speaking(as_json) as voice:
+        source = _read(candidate)
+        from .. import gate
+        from ..tasks import load_task
+        from . import report
+
+        problem = load_task(task)
+        if not cpu_only and not gate.has_gpu():
+            raise MachineCannot(
+                "there is no Hopper GPU here, so the candidate cannot be verified; "
+                f"the stages that need none run with: codasmith check {task} {candidate}"
+            )
+        with voice.progress.moving("the gate reads the candidate"):
+            evaluation = gate.evaluate(
+                problem,
+                source,
+                tier=tier.value,
+                storage=storage.value,
+                cpu_only=cpu_only,
+                progress=voice.progress.stage,
+            )
+        verdict = evaluation.verdict
+        code = report.verdict_exit_code(verdict)
+        if admit and verdict.status == "passed":
+            from .. import verified_kernels
+
+            entry = verified_kernels.admit(evaluation, problem, author="hand-written")
+            verdict = verdict.model_copy(update={"status": "admitted", "note": f"kept as {entry.name}"})
+        document = {"command": command, "exit_code": code, "verdict": verdict.model_dump(mode="json")}
+        voice.answer(document, lambda console: report.show_verdict(console, verdict))
+        raise typer.Exit(code)
+
+
+def _read(candidate: Path) -> str:
+    if candidate.exists() and not candidate.is_file():
+        raise UserMistake(f"the candidate {candidate} is not a file; give a Python file")
+    try:
+        return candidate.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserMistake(f"{candidate} is not UTF-8 text; give a Python file") from None
+    except OSError as error:
+        raise UserMistake(f"the candidate {candidate} cannot be read ({error.strerror}); check the path") from None
+
+
+def doctor(as_json: JsonOption = False) -> None:
+    """Say what this machine can do: GPU, driver, versions, compiler, and which keys are set (never their values)."""
+    with speaking(as_json) as voice:
+        from .. import gate
+
+        machine = gate.describe_machine()
+        keys = {name: bool(os.environ.get(name, "").strip()) for name in KEYS}
+        document = {
+            "command": "doctor",
+            "exit_code": 0,
+            "python": platform.python_version(),
+            "gpu_usable": gate.has_gpu(),
+            "machine": machine,
+            "keys": keys,
+        }
+        voice.answer(document, lambda console: _show_doctor(console, document))
+
+
+def _show_doctor(console: Console, document: dict[str, Any]) -> None:
+    rows = {"python": document["python"], **document["machine"]}
+    rows.update({name: "set" if there else "not set" for name, there in document["keys"].items()})
+    width = max(map(len, rows))
+    for name, value in rows.items():
+        shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+        console.print(f"{name:<{width}}  {escape(str(shown if shown not in (None, '') else 'none'))}", soft_wrap=True)
+    if document["gpu_usable"]:
+        can = "Here candidates can be verified and admitted, and verified kernels run."
+    else:
+        can = "Here candidates can be read, interpreted and compiled for sm_90a; admitting them takes a Hopper GPU."
+    console.print(can, soft_wrap=True)

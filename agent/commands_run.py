@@ -1,0 +1,134 @@
+"""`codasmith run` and `codasmith resume`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .speak import Voice, speaking
+
+if TYPE_CHECKING:
+    from .loop import Result
+
+
+class TierName(StrEnum):
+    """Which language the candidate is written in."""
+
+    closed = "closed"
+    cutedsl = "cutedsl"
+
+
+class StorageName(StrEnum):
+    """The dtype of the tensors whose dtype a task leaves open."""
+
+    bf16 = "bf16"
+    fp16 = "fp16"
+
+
+TaskArgument = Annotated[
+    str, typer.Argument(metavar="TASK", help="A task of the catalogue, or a file: my_task.py, my_tasks.py:one_of_them.")
+]
+TierOption = Annotated[TierName, typer.Option("--tier", help="closed: read, never run. cutedsl: a module of its own.")]
+StorageOption = Annotated[
+    StorageName, typer.Option("--storage", help="Dtype of the tensors that the task leaves open.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
+CpuOption = Annotated[bool, typer.Option("--cpu-only", help="Only the stages that need no GPU; nothing is admitted.")]
+Attempts = Annotated[int | None, typer.Option("--attempts", help="Questions to the model, at most.")]
+Tokens = Annotated[int | None, typer.Option("--tokens", help="Tokens in and out together, at most.")]
+Dollars = Annotated[float | None, typer.Option("--dollars", help="Price of all answers, at most.")]
+Minutes = Annotated[float | None, typer.Option("--minutes", help="Wall time, at most; checked between steps.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("run")(run)
+    app.command("resume")(resume)
+
+
+def run(
+    task: TaskArgument,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model", "-m", help="anthropic:NAME, openai:NAME, command:PROGRAM, replay:JOURNAL, or builtin:tracer."
+        ),
+    ] = "builtin:tracer",
+    attempts: Attempts = 8,
+    tokens: Tokens = None,
+    dollars: Dollars = None,
+    minutes: Minutes = None,
+    target_tax: Annotated[
+        float | None,
+        typer.Option(
+            "--target-tax", help="Go on for a faster kernel until the tax is this; else the first that passes ends it."
+        ),
+    ] = None,
+    tier: TierOption = TierName.closed,
+    storage: StorageOption = StorageName.bf16,
+    base_url: Annotated[str | None, typer.Option("--base-url", help="Address of a compatible server.")] = None,
+    effort: Annotated[
+        str | None, typer.Option("--effort", help="How hard the model should think, where it can be told.")
+    ] = None,
+    timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds for one answer, at most.")] = None,
+    journal: Annotated[
+        Path | None, typer.Option("--journal", help="Where to write the events; a new file in runs/ by default.")
+    ] = None,
+    cpu_only: CpuOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the agent on a task until a kernel is admitted or the budget is spent."""
+    with speaking(as_json) as voice:
+        from . import campaign
+        from .budget import Budget
+
+        options = {"base_url": base_url, "effort": effort, "timeout": timeout}
+        result = campaign.run(
+            task,
+            model,
+            budget=Budget(attempts, tokens, dollars, minutes),
+            tier=tier.value,
+            storage=storage.value,
+            target_tax=target_tax,
+            journal=journal,
+            cpu_only=cpu_only,
+            model_options={k: v for k, v in options.items() if v is not None},
+            progress=voice.progress,
+        )
+        _finish(voice, result)
+
+
+def resume(
+    journal: Annotated[Path, typer.Argument(metavar="JOURNAL", help="The journal of a run that was stopped.")],
+    attempts: Attempts = None,
+    tokens: Tokens = None,
+    dollars: Dollars = None,
+    minutes: Minutes = None,
+    cpu_only: Annotated[
+        bool | None, typer.Option("--cpu-only/--gpu", help="Change where the run goes on; as it was begun by default.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with a run, without asking again for what was answered. Bounds given here replace the old ones."""
+    with speaking(as_json) as voice:
+        from . import campaign
+
+        result = campaign.resume(
+            journal,
+            cpu_only=cpu_only,
+            progress=voice.progress,
+            attempts=attempts,
+            tokens=tokens,
+            dollars=dollars,
+            minutes=minutes,
+        )
+        _finish(voice, result)
+
+
+def _finish(voice: Voice, result: Result) -> None:
+    from . import report
+
+    voice.answer(report.result_document(result), lambda console: report.show_result(console, result))
+    raise typer.Exit(report.exit_code(result))

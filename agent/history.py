@@ -1,0 +1,164 @@
+"""What a run knows: its attempts, computed from the journal's events and from nothing else.
+
+A running loop and a resumed one read the same state the same way: an event is written, then applied here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from ..gate.verdict import Verdict
+from .budget import Spent
+from .journal import Event, seconds_active
+
+if TYPE_CHECKING:
+    from .models import Message
+
+
+@dataclass
+class Attempt:
+    """One question to the model, its answer, and what the gate said."""
+
+    number: int
+    prompt_digest: str = ""
+    text: str | None = None
+    """The model's answer, whole; None while it has not been given."""
+    stop_reason: str = ""
+    usage: dict[str, Any] = field(default_factory=dict)
+    source: str | None = None
+    """The candidate: the answer's code block; None where there is none."""
+    verdict: Verdict | None = None
+    repeats: int | None = None
+    """The earlier attempt with the same source, whose verdict this one shares."""
+    entry: dict[str, Any] | None = None
+    """Where the registry keeps it, once admitted."""
+    not_kept: str | None = None
+    """Why the registry did not take it, though it passed."""
+
+    @property
+    def rank(self) -> tuple[bool, float, int, int]:
+        """An order of attempts: passed, then less tax, then more stages, then the earlier one."""
+        if self.verdict is None:
+            return (False, float("-inf"), -1, -self.number)
+        tax = self.verdict.tax
+        return (self.verdict.ok, -tax if tax is not None else float("-inf"), self.verdict.reached, -self.number)
+
+
+class History:
+    """The state of a run."""
+
+    def __init__(self, events: Iterable[Event] = ()):
+        self.start: Event | None = None
+        self.stop: Event | None = None
+        self._attempts: dict[int, Attempt] = {}
+        self._written: set[str] = set()
+        self._failed_usages: list[dict[str, Any]] = []
+        self._events: list[Event] = []
+        for event in events:
+            self.apply(event)
+
+    def apply(self, event: Event) -> None:
+        """Take one event in. Events that do not fit (their predecessors were lost) change nothing."""
+        self._events.append(event)
+        name, number = event["event"], event.get("attempt")
+        if name == "start":
+            self.start = event
+        elif name == "stop":
+            self.stop = event
+        elif name == "resumed":
+            self.stop = None
+        elif name == "error" and isinstance(event.get("usage"), dict):
+            self._failed_usages.append(event["usage"])
+        if not isinstance(number, int):
+            return
+        attempt = self._attempts.setdefault(number, Attempt(number))
+        if name == "prompt":
+            attempt.prompt_digest = str(event.get("digest", ""))
+            self._written.update(m["sha256"] for m in event.get("messages", []) if "content" in m and "sha256" in m)
+        elif name == "answer" and isinstance(event.get("text"), str):
+            attempt.text = event["text"]
+            attempt.stop_reason = str(event.get("stop_reason") or "")
+            attempt.usage = event.get("usage") if isinstance(event.get("usage"), dict) else {}
+        elif name == "verdict":
+            try:
+                attempt.verdict = Verdict.model_validate(event.get("verdict"))
+            except ValidationError:
+                return
+            attempt.source = event.get("source")
+            attempt.repeats = event.get("repeats")
+        elif name == "admitted":
+            attempt.entry = event.get("entry")
+        elif name == "error":
+            attempt.not_kept = str(event.get("message"))
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """Those that were answered, in order."""
+        return [a for _, a in sorted(self._attempts.items()) if a.text is not None]
+
+    @property
+    def judged(self) -> list[Attempt]:
+        return [a for a in self.attempts if a.verdict is not None]
+
+    @property
+    def best(self) -> Attempt | None:
+        return max(self.judged, key=lambda a: a.rank, default=None)
+
+    @property
+    def newest(self) -> Attempt | None:
+        return max(self.judged, key=lambda a: a.number, default=None)
+
+    @property
+    def next_number(self) -> int:
+        """The attempt to ask for: one that was asked and not answered, or a new one."""
+        unanswered = [n for n, a in self._attempts.items() if a.text is None and a.verdict is None]
+        newest = max(self._attempts, default=0)
+        return newest if newest in unanswered else newest + 1
+
+    def unfinished(self, *, admits: bool) -> Attempt | None:
+        """The newest answer that the gate has not finished with.
+
+        It has no verdict, or one that claims nothing; or it could be admitted here (admits) and is not yet.
+        """
+        attempt = max(self.attempts, key=lambda a: a.number, default=None)
+        if attempt is None or attempt.repeats is not None:
+            return None
+        if attempt.verdict is None or attempt.verdict.status == "failed":
+            return attempt
+        kept = attempt.entry is not None or attempt.not_kept is not None
+        return attempt if admits and attempt.verdict.ok and not kept else None
+
+    def same_source(self, source: str, before: int) -> Attempt | None:
+        """An earlier attempt with exactly this source."""
+        return next((a for a in self.judged if a.source == source and a.number < before and a.repeats is None), None)
+
+    def unwritten(self, messages: Sequence[Message]) -> list[dict[str, str]]:
+        """The messages as the journal keeps them: each content once, later only by its digest."""
+        kept = []
+        for message in messages:
+            sha = hashlib.sha256(message.content.encode("utf-8", "backslashreplace")).hexdigest()
+            kept.append({"role": message.role, "sha256": sha})
+            if sha not in self._written:
+                kept[-1]["content"] = message.content
+        return kept
+
+    @property
+    def spent(self) -> Spent:
+        usages = [a.usage for a in self.attempts] + self._failed_usages
+        return Spent(
+            attempts=len(self.attempts),
+            tokens=int(sum(_number(u.get("input_tokens")) + _number(u.get("output_tokens")) for u in usages)),
+            dollars=sum(_number(u.get("dollars")) for u in usages),
+            unpriced=any(u.get("dollars") is None for u in usages),
+            uncounted=any(u.get("known") is False for u in usages),
+            seconds=seconds_active(self._events),
+        )
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

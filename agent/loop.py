@@ -1,0 +1,195 @@
+"""The loop: ask the model, take the code out of its answer, pass it through the gate, tell the model, repeat.
+
+Every step is an event in the journal, and the state is computed from the events (`history`); so the same loop
+starts a run and continues one that was killed at any point, and never asks again for what was answered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..gate.verdict import Finding, StageResult, Tier, Verdict
+from .budget import Budget, Spent
+from .errors import Interrupted
+from .extract import extract
+from .feedback import attempt_turns
+from .history import Attempt, History
+from .journal import Journal
+from .models import Message, Model, ModelError, prompt_digest
+from .progress import Progress
+from .prompt import system_text, task_text
+
+if TYPE_CHECKING:
+    from ..tasks import Task
+
+Gate = Callable[..., Any]
+"""gate(task, source, tier=..., progress=...) -> an evaluation, which has a `verdict`."""
+Admit = Callable[[Any, "Task", dict[str, str]], dict[str, Any]]
+"""admit(evaluation, task, author) -> the registry's entry as plain data; raises ValueError where it refuses."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    task: str
+    model: str
+    ended: str
+    """"good-enough"; the budget that was spent: "attempts", "tokens", "dollars", "minutes"; "repeats": the model
+    sent the same file three times; "model": it did not answer (see note); "gate": the gate could not finish;
+    "uncounted", "unpriced": the model does not report what a budget bounds."""
+    attempts: tuple[Attempt, ...]
+    best: Attempt | None
+    spent: Spent
+    journal: Path
+    model_error: ModelError | None = None
+    """Why the model did not answer, where that ended it."""
+
+    @property
+    def status(self) -> str:
+        """The best attempt's: "admitted", "passed", "checked", "refused" or "failed"; "none" without any."""
+        if self.best is None or self.best.verdict is None:
+            return "none"
+        return "admitted" if self.best.entry is not None else self.best.verdict.status
+
+
+def run(
+    task: Task,
+    model: Model,
+    *,
+    budget: Budget,
+    gate: Gate,
+    journal: Journal,
+    admit: Admit | None = None,
+    tier: Tier = "closed",
+    target_tax: float | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Run until a kernel is good enough or a budget is spent, from wherever the journal stands.
+
+    admit: None where nothing can be admitted, as without a GPU.
+    target_tax: go on looking for a faster kernel until the tax is at most this; None ends with the first that passes.
+    Raises ModelError where the model does not answer at all; once an attempt has its verdict, that ends the run.
+    """
+    state = _Run(task, model, budget, gate, journal, admit, tier, target_tax, progress or Progress.silent())
+    failure = None
+    try:
+        if hasattr(model, "prepare"):
+            model.prepare(task)
+        attempt = state.history.unfinished(admits=admit is not None)
+        while not (ended := state.ended(attempt)):
+            attempt = attempt or state.ask()
+            state.judge(attempt)
+            attempt = None
+        state.record("stop", reason=ended)
+    except KeyboardInterrupt:
+        state.record("interrupted")
+        raise Interrupted(f"stopped; go on with: codasmith resume {journal.path}") from None
+    except ModelError as error:
+        usage = error.usage.model_dump() if error.usage else None
+        state.record("error", what="model", failure=error.kind, message=str(error), usage=usage)
+        if not state.history.judged:
+            raise
+        ended, failure = "model", error
+    history = state.history
+    return Result(
+        task.name, model.name, ended, tuple(history.attempts), history.best, history.spent, journal.path, failure
+    )
+
+
+@dataclass
+class _Run:
+    """One run under way: its parts, and the history that its events add up to."""
+
+    task: Task
+    model: Model
+    budget: Budget
+    gate: Gate
+    journal: Journal
+    admit: Admit | None
+    tier: Tier
+    target_tax: float | None
+    progress: Progress
+    gate_failed: bool = False
+    history: History = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.history = History(self.journal.events)
+
+    def record(self, kind: str, **data: Any) -> None:
+        self.history.apply(self.journal.write(kind, **data))
+
+    def ended(self, attempt: Attempt | None) -> str:
+        """Why the run is over; "" while it goes on. An answer still to be judged is always judged."""
+        if self.gate_failed:
+            return "gate"
+        if attempt is not None:
+            return ""
+        best = self.history.best
+        if best and best.verdict and best.verdict.ok:
+            tax = best.verdict.tax
+            if self.target_tax is None or tax is None or tax <= self.target_tax:
+                return "good-enough"
+        if [a.repeats is not None for a in self.history.judged[-2:]] == [True, True]:
+            return "repeats"
+        return self.budget.ended_by(self.history.spent) or ""
+
+    def ask(self) -> Attempt:
+        messages = [
+            Message(role="system", content=system_text(self.task, self.tier)),
+            Message(role="user", content=task_text(self.task, self.tier)),
+            *attempt_turns(self.history, target=self.target_tax),
+        ]
+        number, digest = self.history.next_number, prompt_digest(messages)
+        self.record("prompt", attempt=number, digest=digest, messages=self.history.unwritten(messages))
+        spent = self.history.spent
+        with self.progress.asking(number, self.budget, spent) as on_text:
+            answer = self.model.answer(messages, max_tokens=self.budget.answer_tokens(spent), on_text=on_text)
+        self.record("answer", attempt=number, prompt_digest=digest, **answer.model_dump(mode="json"))
+        return self.history.attempts[-1]
+
+    def judge(self, attempt: Attempt) -> None:
+        """Give the attempt its verdict, and keep it where it passed."""
+        source = extract(attempt.text or "", attempt.stop_reason)
+        twin = self.history.same_source(source, before=attempt.number) if isinstance(source, str) else None
+        if isinstance(source, Finding):
+            self._verdict(attempt, _no_candidate(self.task, attempt, source, self.tier), None)
+        elif twin and twin.verdict:
+            self._verdict(attempt, twin.verdict, source, repeats=twin.number)
+        else:
+            with self.progress.moving("the gate reads the candidate"):
+                evaluation = self.gate(self.task, source, tier=self.tier, progress=self.progress.stage)
+            self._verdict(attempt, evaluation.verdict, source)
+            if self.admit and evaluation.verdict.status == "passed":
+                self._keep(attempt, evaluation)
+        self.progress.judged(attempt)
+
+    def _verdict(self, attempt: Attempt, verdict: Verdict, source: str | None, **more: Any) -> None:
+        self.record("verdict", attempt=attempt.number, source=source, verdict=verdict.model_dump(mode="json"), **more)
+        self.gate_failed = verdict.status == "failed"
+
+    def _keep(self, attempt: Attempt, evaluation: Any) -> None:
+        assert self.admit is not None
+        author = {"name": self.model.name, "prompt_digest": attempt.prompt_digest, "journal": self.journal.path.name}
+        try:
+            entry = self.admit(evaluation, self.task, author)
+        except ValueError as error:
+            self.record("error", what="admission", attempt=attempt.number, message=str(error))
+        else:
+            self.record("admitted", attempt=attempt.number, entry=entry)
+
+
+def _no_candidate(task: Task, attempt: Attempt, finding: Finding, tier: Tier) -> Verdict:
+    """An answer without a candidate in it, in the form in which the gate speaks."""
+    return Verdict(
+        task=task.name,
+        task_digest=task.digest,
+        candidate_digest=hashlib.sha256((attempt.text or "").encode("utf-8", "backslashreplace")).hexdigest(),
+        tier=tier,
+        status="refused",
+        stages=(StageResult(stage="read", outcome="failed", finding=finding),),
+    )

@@ -1,0 +1,90 @@
+"""Progress for the person who waits: a moving line on a terminal, plain lines elsewhere, always on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+
+if TYPE_CHECKING:
+    from .budget import Budget, Spent
+    from .history import Attempt
+
+
+class Progress:
+    """Says what is going on. On a terminal the current step is one moving line."""
+
+    def __init__(self, console: Console):
+        self.console = console
+        self._status: Status | None = None
+
+    @staticmethod
+    def silent() -> Progress:
+        return Progress(Console(quiet=True))
+
+    def say(self, text: str, style: str = "") -> None:
+        """One line that stays."""
+        self.console.print(escape(text), style=style, highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def asking(self, number: int, budget: Budget, spent: Spent) -> Iterator[Callable[[str], None]]:
+        """While the model answers; yields what takes its text as it arrives."""
+        self.say(f"attempt {number}: asking (left: {budget.left(spent)})")
+        count = 0
+
+        def on_text(text: str) -> None:
+            nonlocal count
+            count += len(text)
+            self._show(f"the model has written {count:,} characters")
+
+        try:
+            with self.moving("waiting for the model"):
+                yield on_text
+        finally:
+            if count:
+                self.say(f"attempt {number}: answered, {count:,} characters")
+
+    @contextmanager
+    def moving(self, text: str) -> Iterator[None]:
+        """A step of unknown length."""
+        if not self.console.is_terminal or self._status is not None:
+            yield
+            return
+        with self.console.status(escape(text)) as self._status:
+            try:
+                yield
+            finally:
+                self._status = None
+
+    def stage(self, stage: str, line: str) -> None:
+        """The gate's callback."""
+        if self.console.is_terminal:
+            self._show(f"{stage}: {line}")
+        else:
+            self.say(f"  {stage}: {line}")
+
+    def judged(self, attempt: Attempt) -> None:
+        """The verdict on one attempt, in a line or two."""
+        verdict = attempt.verdict
+        if verdict is None:
+            return
+        if verdict.ok:
+            tax = f", tax {verdict.tax:.3f}" if verdict.tax is not None else ""
+            kept = f", kept as {attempt.entry.get('digest', '')[:12]}" if attempt.entry else ""
+            self.say(f"attempt {attempt.number}: {verdict.status}{tax}{kept}", "green")
+            if attempt.not_kept:
+                self.say(f"  not admitted: {attempt.not_kept}", "yellow")
+            return
+        stage = next((s.stage for s in verdict.stages if s.outcome == "failed"), "gate")
+        again = f" (the same file as attempt {attempt.repeats})" if attempt.repeats else ""
+        self.say(
+            f"attempt {attempt.number}: {verdict.status} at {stage}{again}: {verdict.finding or verdict.note}", "yellow"
+        )
+
+    def _show(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(escape(text))

@@ -1,0 +1,186 @@
+"""The conversation: a fixed system part, the task, and what became of earlier attempts.
+
+The system part is the same for every question of a run, so that providers can cache it.  Text that others
+wrote (a task's docstring and source, a compiler's message) stands inside a fence longer than any run of
+backticks in it, which it therefore cannot close.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from ..primitives.types import WIDTHS, Operand
+
+if TYPE_CHECKING:
+    from ..tasks import Task
+
+EXAMPLES = ("leaky_columns", "tanh_gate")
+"""Folders of worked examples: the first in element mode, the second with paired columns."""
+
+KINDS = {
+    "row": "row vector, one number a column",
+    "col": "column vector, one number a row",
+    "tile": "tile, one number an element",
+    "scalar": "one number",
+    "index": "column numbers, one a row: for select only",
+}
+
+
+def system_text(task: Task, tier: str = "closed") -> str:
+    """Rules, vocabulary and one worked example, which is never the task at hand."""
+    from ..primitives import render_reference
+
+    name = example_for(task)
+    return render(
+        f"system_{tier}.j2",
+        reference=render_reference(max(task.level, _example_task(name).level)) if tier == "closed" else "",
+        example_task=task_text(_example_task(name), tier),
+        example_answer=_read(f"examples/{name}/{tier}.py").strip(),
+    )
+
+
+def task_text(task: Task, tier: str = "closed") -> str:
+    """The task as the model sees it."""
+    return render(
+        "task.j2",
+        name=one_line(task.name),
+        doc=fence(task.doc, "text") if task.doc else "",
+        source=fence(task.source, "python"),
+        gemm=str(task.gemm),
+        m=str(task.m),
+        n=str(task.n),
+        k=str(task.k),
+        parameters=[_parameter(task, o) for o in task.operands.values()],
+        outputs=[_output(task, name) for name in task.outputs],
+        notes=_layout_notes(task, tier),
+        tier=tier,
+    )
+
+
+def example_for(task: Task) -> str:
+    """Of the worked examples, the one in the task's mode; the other where that one says too much of the task."""
+    ranked = sorted(EXAMPLES, key=lambda name: _example_task(name).paired != task.paired)
+    return next((name for name in ranked if not _same_idea(_example_task(name), task)), ranked[-1])
+
+
+def _same_idea(example: Task, task: Task) -> bool:
+    """Whether a task is the example or its backward twin: by name, or because it calls the same functions."""
+    if _stem(example.name) == _stem(task.name):
+        return True
+    return _calls(example.source) == _calls(task.source) and len(example.outputs) == len(task.outputs)
+
+
+def _stem(name: str) -> str:
+    return re.sub(r"_(bwd|backward|grad|fwd|forward)\b|\W", "", name.lower())
+
+
+def _calls(source: str) -> set[str]:
+    body = source.split("def ", 1)[-1].split("\n", 1)[-1]
+    return set(re.findall(r"(\w+)\(", body))
+
+
+@cache
+def _example_task(name: str) -> Task:
+    from ..tasks import load_task
+
+    with resources.as_file(resources.files(__package__) / "prompts" / "examples" / name / "task.py") as path:
+        return load_task(Path(path))
+
+
+def fence(text: str, label: str = "text") -> str:
+    """The text as a fenced block that nothing inside it can close."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    marks = "`" * max(4, longest + 1)
+    return f"{marks}{label}\n{text.rstrip()}\n{marks}"
+
+
+def one_line(text: str, limit: int = 120) -> str:
+    """Text of others inside a sentence of ours: one line, no control characters, not long."""
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _parameter(task: Task, operand: Operand) -> dict[str, str]:
+    tensor = task.tensors[operand.name]
+    return {
+        "name": operand.name,
+        "shape": _shape(tensor),
+        "kind": _kind(operand),
+        "dtype": tensor.dtype or "storage dtype",
+    }
+
+
+def _output(task: Task, name: str) -> dict[str, str]:
+    tensor = task.outputs[name]
+    kind = _kind(Operand(name=name, **task.grid(name, tensor)))
+    if name in task.accumulates:
+        kind += "; added in place: " + (
+            "return its old value with yours added" if name in task.operands else "return only what is to be added"
+        )
+    return {"name": one_line(name), "shape": _shape(tensor), "kind": kind, "dtype": tensor.dtype or "storage dtype"}
+
+
+def _shape(tensor: Any) -> str:
+    if not tensor.dimensions:
+        return "(a Python float)"
+    return "[" + ", ".join(str(d) for d in tensor.dimensions) + "]"
+
+
+def _kind(operand: Operand) -> str:
+    kind = KINDS[operand.kind]
+    if operand.kind in ("row", "tile"):
+        kind += f", {WIDTHS[operand.cols]} columns"
+    return kind
+
+
+def _layout_notes(task: Task, tier: str) -> list[str]:
+    notes = []
+    layout = task.tensors[task.gemm.b].layout
+    if layout:
+        notes.append(
+            "Columns of the accumulator come in adjacent pairs: 0 and 1, 2 and 3, ... "
+            + (
+                "The reference's first half is the even columns, its second half the odd ones; "
+                if layout == "halves"
+                else ""
+            )
+            + (
+                "`even, odd = unpack(acc)` takes them apart."
+                if tier == "closed"
+                else 'mode="acc_pair" and `unpack(acc)` take them apart.'
+            )
+        )
+    halves = [one_line(name) for name in task.halves if name not in (task.gemm.a, task.gemm.b)]
+    if halves:
+        notes.append(
+            f"{', '.join(halves)}: stored as [first half; second half], and relabelled for you: "
+            "the epilogue sees and returns alternating columns."
+        )
+    return notes
+
+
+def render(template: str, **values: Any) -> str:
+    """A template of prompts/, filled in."""
+    return _environment().get_template(template).render(**values).strip() + "\n"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(_read),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _read(name: str) -> str:
+    return (resources.files(__package__) / "prompts" / name).read_text(encoding="utf-8")

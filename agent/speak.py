@@ -1,0 +1,74 @@
+"""What every command shares: answers on stdout, everything else on stderr, each failure one sentence and its code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from .errors import INTERRUPTED, MACHINE_CANNOT, USER_MISTAKE, AgentError
+from .progress import Progress
+
+
+class Voice:
+    """Where a command writes. With as_json, stdout carries one JSON document and nothing else."""
+
+    def __init__(self, as_json: bool):
+        self.as_json = as_json
+        self.out = Console(highlight=False)
+        self.err = Console(stderr=True)
+        self.progress = Progress(self.err)
+
+    def answer(self, document: dict[str, Any], show: Callable[[Console], None]) -> None:
+        """The command's answer: the document, or what `show` prints for a person."""
+        if self.as_json:
+            print(json.dumps(document, indent=1, default=str))
+        else:
+            show(self.out)
+
+    def fail(self, message: str, code: int) -> None:
+        if self.as_json:
+            print(json.dumps({"error": message, "exit_code": code}))
+        self.err.print(f"[red]codasmith:[/] {escape(message)}", highlight=False, soft_wrap=True)
+        raise typer.Exit(code)
+
+
+@contextmanager
+def speaking(as_json: bool = False) -> Iterator[Voice]:
+    """Run a command's body; what it raises for the user's eyes becomes one sentence and an exit code."""
+    voice = Voice(as_json)
+    try:
+        yield voice
+        sys.stdout.flush()
+    except AgentError as error:
+        voice.fail(str(error), error.exit_code)
+    except KeyboardInterrupt as error:
+        voice.fail(str(error) or "stopped", INTERRUPTED)
+    except BrokenPipeError:  # the reader of stdout has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+    except Exception as error:
+        code = _known(error)
+        if code is None:
+            raise
+        voice.fail(str(error), code)
+
+
+def _known(error: Exception) -> int | None:
+    """The exit code of an error of the layers below that is already one sentence; None for a bug of ours."""
+    from .models import ModelError
+    from .report import model_exit_code
+
+    if isinstance(error, ModelError):
+        return model_exit_code(error.kind)
+    names = {kind.__name__ for kind in type(error).__mro__}  # by name: their modules import torch
+    if names & {"TaskError", "RegistryError"}:
+        return USER_MISTAKE
+    return MACHINE_CANNOT if "GateError" in names else None

@@ -1,0 +1,111 @@
+"""A gate that judges by words in the source, models that follow a script, and a task to solve."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from codasmith.agent.models import Answer, ModelError, Usage
+from codasmith.gate.verdict import Finding, StageResult, Verdict
+from codasmith.tasks import load_task
+
+
+@dataclass
+class FakeEvaluation:
+    verdict: Verdict
+    source: str
+
+
+class FakeGate:
+    """Refuses a source that says WRONG, cannot finish one that says BROKEN, and passes the rest.
+
+    `tax=1.08` in the source is its tax; without one, or on the CPU, it is checked only.
+    """
+
+    def __init__(self):
+        self.judged = []
+
+    def __call__(self, task, source, *, tier="closed", progress=None, **_):
+        self.judged.append(source)
+        if progress:
+            progress("read", "reading")
+        stages = [StageResult(stage="read", outcome="passed", seconds=0.01)]
+        status, timing, note = "checked", {}, ""
+        if "WRONG" in source:
+            line = next(i for i, text in enumerate(source.splitlines(), 1) if "WRONG" in text)
+            finding = Finding(code="wrong-values", message="o is off by 2.", remedy="Halve it.", line=line, output="o")
+            stages.append(StageResult(stage="interpret", outcome="failed", seconds=0.2, finding=finding))
+            status = "refused"
+        elif "BROKEN" in source:
+            status, note = "failed", "the driver went away"
+        elif "tax=" in source:
+            status = "passed"
+            timing = {"tax": float(source.split("tax=")[1].split()[0])}
+            stages += [StageResult(stage=s, outcome="passed") for s in ("interpret", "compile", "timing")]
+        verdict = Verdict(
+            task=task.name,
+            task_digest=task.digest,
+            candidate_digest=hashlib.sha256(source.encode()).hexdigest(),
+            tier=tier,
+            status=status,
+            stages=tuple(stages),
+            timing=timing,
+            note=note,
+        )
+        return FakeEvaluation(verdict, source)
+
+
+class Scripted:
+    """A model that gives these answers in turn, and remembers what it was asked."""
+
+    name = "scripted"
+
+    def __init__(self, *answers, usage=None, before=None):
+        self.answers = list(answers)
+        self.usage = usage or Usage(input_tokens=100, output_tokens=20, dollars=0.01)
+        self.before = before
+        self.asked = []
+
+    def answer(self, messages, *, max_tokens, on_text=None):
+        self.asked.append(list(messages))
+        if self.before:
+            self.before()
+        if not self.answers:
+            raise ModelError("the script is at its end", "other")
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        if on_text:
+            on_text(answer)
+        return Answer(text=answer, usage=self.usage, model=self.name, seconds=0.5)
+
+
+def block(comment):
+    """An answer whose code is one line with this comment."""
+    return f"Here it is.\n\n```python\nx = 1  # {comment}\n```\n"
+
+
+@pytest.fixture
+def fake_gate():
+    return FakeGate()
+
+
+@pytest.fixture(scope="session")
+def scripted():
+    return Scripted
+
+
+@pytest.fixture(scope="session")
+def code():
+    return block
+
+
+@pytest.fixture(scope="session")
+def task():
+    return load_task("linear_bias")
+
+
+@pytest.fixture(scope="session")
+def examples():
+    return Path(__file__).parents[2] / "examples"
