@@ -17,7 +17,7 @@ from .store import Entry
 
 def folder() -> Path:
     """CODASMITH_CACHE, or ~/.cache/codasmith."""
-    return Path(os.environ.get("CODASMITH_CACHE") or Path.home() / ".cache/codasmith").expanduser() / "objects"
+    return Path(os.environ.get("CODASMITH_CACHE") or Path.home() / ".cache/codasmith").expanduser() / "libraries"
 
 
 def unpacked(entry: Entry, compiled: CompiledObject) -> Path:

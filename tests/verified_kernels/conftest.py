@@ -32,7 +32,9 @@ def evaluation(tmp_path):
     return lambda task, folder=tmp_path, **changes: make_evaluation(task, folder, **changes)
 
 
-def make_evaluation(task, folder, *, source="# a candidate\n", storage="bf16", schedules=SCHEDULES[:2], body=b"", **verdict):
+def make_evaluation(
+    task, folder, *, source="# a candidate\n", storage="bf16", schedules=SCHEDULES[:2], body=b"", **verdict
+):
     """What the gate returns for a candidate that passed; `body` makes the compiled objects differ."""
     objects, signatures = {}, {}
     for schedule in schedules:

@@ -245,7 +245,7 @@ def test_batch_invariance_pins_the_schedule_that_wins_most(fake_kernel, sample, 
         op(*values_of(task, M=m))
     assert set(fake_kernel) == {second}
     monkeypatch.setattr(runner.template, "refuse", lambda signature, inputs: "M is odd")
-    with pytest.raises(OutsideDomain, match="M is odd .*batch invariance"):
+    with pytest.raises(OutsideDomain, match=r"M is odd .*batch invariance"):
         op(*values_of(task, M=9))
 
 
@@ -289,7 +289,7 @@ def test_a_changed_cached_library_is_unpacked_anew(fake_kernel, sample, evaluati
     task = sample("sample_select")
     admit(evaluation(task), task, author="x")
     load(task)(*values_of(task))
-    (cached,) = (homes / "cache/objects").glob("*.so")
+    (cached,) = (homes / "cache/libraries").glob("*.so")
     whole = cached.read_bytes()
     cached.write_bytes(b"\x7fELF something else")
     load(task)(*values_of(task))
@@ -327,7 +327,7 @@ def test_without_a_kernel_strict_raises(sample):
 def test_a_kernel_of_an_earlier_task_does_not_count(sample, evaluation, tmp_path):
     task = sample("sample_select")
     admit(evaluation(task), task, author="x")
-    text = task.path.read_text().replace("return {\"picked\": (x @ w.T)", "return {\"picked\": 2 * (x @ w.T)")
+    text = task.path.read_text().replace('return {"picked": (x @ w.T)', 'return {"picked": 2 * (x @ w.T)')
     (tmp_path / "edited.py").write_text(text)
     edited = sample.__globals__["load_task"](f"{tmp_path / 'edited.py'}:sample_select")
     assert edited.digest != task.digest
