@@ -9,7 +9,7 @@ vocabulary's types, and on nothing above.
 from .domain import legal
 from .errors import TaskError
 from .inputs import draw
-from .layout import deinterleave, from_kernel, interleave, to_kernel
+from .layout import accumulator, deinterleave, from_kernel, interleave, to_kernel
 from .load import catalogue, load_task, validate
 from .oracle import cast, oracle, unfused
 from .task import Product, Task, task
@@ -23,6 +23,7 @@ __all__ = [
     "TaskError",
     "Tensor",
     "Workload",
+    "accumulator",
     "cast",
     "catalogue",
     "deinterleave",

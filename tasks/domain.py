@@ -54,12 +54,12 @@ def correctness_workloads(task: Task, storage: str = "bf16") -> tuple[Workload, 
 
     The first is small and ordinary; every family occurs.
     """
-    steps = {symbol: _symbol_step(task, symbol) for symbol in task.symbols}
+    steps = {symbol: symbol_step(task, symbol) for symbol in task.symbols}
     workloads = []
     for seed, (m, n, k, family) in enumerate(_RAGGED):
         sizes = {}
         for symbol in task.symbols:
-            side = k
+            side: float = k
             if symbol == task.n.symbol:
                 side = n / task.n.coefficient
             elif symbol == task.m.symbol:
@@ -69,7 +69,8 @@ def correctness_workloads(task: Task, storage: str = "bf16") -> tuple[Workload, 
             if symbol == task.n.symbol and count > 1:
                 count |= 1  # an odd multiple: ragged under every tile
             sizes[symbol] = count * step
-        workloads.append(Workload(sizes=sizes, storage=storage, family=family, seed=seed))
+        workload = {"sizes": sizes, "storage": storage, "family": family, "seed": seed}
+        workloads.append(Workload.model_validate(workload))
     assert {w.family for w in workloads} == set(FAMILIES)
     return tuple(workloads)
 
@@ -87,7 +88,7 @@ def _step(task: Task, tensor: Tensor) -> int:
     return {"f32": 4, "i32": 4, "i64": 2, "f64": 2}.get(tensor.dtype or "", 8)
 
 
-def _symbol_step(task: Task, symbol: str) -> int:
+def symbol_step(task: Task, symbol: str) -> int:
     """The smallest number of which every legal size of the symbol is a multiple."""
     steps = [1]
     for _, tensor in _tensors(task):

@@ -44,6 +44,13 @@ def from_kernel(task: Task, name: str, tensor: torch.Tensor) -> torch.Tensor:
     return tensor if dim is None else deinterleave(tensor, dim)
 
 
+def accumulator(task: Task, inputs: dict[str, torch.Tensor | float]) -> torch.Tensor:
+    """The product in the inputs' dtype, as the epilogue sees it: [M, N], paired columns alternating."""
+    a, b = torch.as_tensor(inputs[task.gemm.a]), torch.as_tensor(inputs[task.gemm.b])
+    a, b = a.T if task.gemm.a_transposed else a, b.T if task.gemm.b_transposed else b
+    return to_kernel(task, "acc", a @ b)
+
+
 def _halves_dim(task: Task, name: str) -> int | None:
     """Along which dimension the tensor holds halves, if it does."""
     if name == "acc":

@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import importlib
-import importlib.util
 import linecache
 import os
 import pkgutil
@@ -103,8 +102,8 @@ def _execute(path: Path) -> ModuleType:
         raise TaskError(f"{path} cannot be read ({error.strerror}); check its permissions") from None
     # A private name, so that a file called torch.py or tasks.py hides nothing, and an edited file is a new module.
     name = f"_codasmith_task_{path.stem}_{hashlib.sha256(bytes(path) + source).hexdigest()[:12]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
+    module.__file__ = str(path)
     linecache.checkcache(str(path))
     sys.modules[name] = module
     try:

@@ -48,13 +48,10 @@ def unfused(task: Task, inputs: Inputs) -> dict[str, torch.Tensor]:
 
     Raises TaskError as `oracle` does.
     """
-    storage = inputs[task.gemm.a].dtype
+    storage = "fp16" if torch.as_tensor(inputs[task.gemm.a]).dtype == torch.float16 else "bf16"
     with torch.no_grad():
         answer = _answer(task, inputs)
-    return {
-        name: value.to(task.outputs[name].torch_dtype("fp16" if storage == torch.float16 else "bf16"))
-        for name, value in answer.items()
-    }
+    return {name: value.to(task.outputs[name].torch_dtype(storage)) for name, value in answer.items()}
 
 
 class _Wide(TorchFunctionMode):

@@ -24,9 +24,12 @@ def source_of(reference: Callable) -> str:
         raise TaskError(f"the source of {name!r} cannot be read; define the task in a file, not in a prompt") from None
 
 
-def meaning(reference: FunctionType) -> str:
+def meaning(reference: Callable) -> str:
     """The reference and what it uses of its file, normalised."""
     parts: dict[str, str] = {}
+    reference = inspect.unwrap(reference)
+    if not isinstance(reference, FunctionType):
+        raise TaskError(f"the reference {reference!r} is not a function; put @task on a function")
     _collect(reference, parts)
     return "\n\n".join(f"{name}:\n{text}" for name, text in sorted(parts.items()))
 

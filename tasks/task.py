@@ -103,7 +103,8 @@ class Task:
 
     @cached_property
     def operands(self) -> dict[str, Operand]:
-        """What the epilogue's parameters after `acc` are: every tensor that is not an operand of the product."""
+        """What the epilogue's parameters after `acc` are: every tensor that is neither an operand of the product nor
+        accumulated in place (of such an output, the epilogue returns the change)."""
         return {
             name: Operand(name=name, index=tensor.is_index, **self.grid(name, tensor))
             for name, tensor in self.tensors.items()
@@ -140,7 +141,7 @@ class Task:
     @property
     def halves(self) -> tuple[str, ...]:
         """Tensors laid out as halves: B, operands and outputs."""
-        return tuple(k for k, t in [*self.tensors.items(), *self.outputs.items()] if t.layout == "halves")
+        return tuple(k for k, t in {**self.tensors, **self.outputs}.items() if t.layout == "halves")
 
     @property
     def paired(self) -> bool:
@@ -150,14 +151,14 @@ class Task:
     def workloads(self, storage: str = "bf16") -> tuple[Workload, ...]:
         """The workloads to time: those declared, or one of about 4096 a side."""
         declared: Sequence[dict[str, int]] = self.declared_workloads or (self.default_sizes(4096),)
-        return tuple(Workload(sizes=dict(s), storage=storage) for s in declared)
+        return tuple(Workload.model_validate({"sizes": dict(s), "storage": storage}) for s in declared)
 
     def correctness_workloads(self, storage: str = "bf16") -> tuple[Workload, ...]:
         """Small ragged workloads for checking, every input family among them; the first is the plainest."""
         return domain.correctness_workloads(self, storage)
 
     def default_sizes(self, side: int) -> dict[str, int]:
-        """Sizes for the symbols so that every dimension is near `side`."""
+        """Sizes for the symbols so that every dimension is near `side`, and legal."""
         sizes = {}
         for symbol in self.symbols:
             largest = max(
@@ -166,7 +167,9 @@ class Task:
                 for d in t.dimensions
                 if d.symbol == symbol
             )
-            sizes[symbol] = side if symbol in (self.m.symbol, self.k.symbol) else max(side // largest, 1)
+            size = side if symbol in (self.m.symbol, self.k.symbol) else side // largest
+            step = domain.symbol_step(self, symbol)
+            sizes[symbol] = max(size // step, 1) * step
         return sizes
 
     def flops(self, sizes: dict[str, int]) -> int:
@@ -189,7 +192,8 @@ def task(
     gemm: the product inside the reference, "x @ w.T", "dy @ w" or "dy.T @ x".
     out: the outputs, by the names that the reference returns.
     level: 1 pointwise and broadcast, 2 tiles and pairs, 3 reductions and stateful, 4 programs, 5 new resources.
-    accumulates: outputs to which the kernel adds in place instead of writing them.
+    accumulates: outputs to which the kernel adds in place instead of writing them; the reference takes the initial
+        value as a parameter of the same name and returns that value plus the change, an epilogue returns the change.
     workloads: sizes of the symbols to time, such as [{"M": 8192, "N": 4096, "K": 4096}].
     tensors: the reference's parameters in order, each a `Tensor`.
 

@@ -15,7 +15,7 @@ from codasmith.tasks import Tensor, task
     x=Tensor("M K"),
     w=Tensor("2F K", scale="3 * K**-0.5", layout="pairs"),
     bias=Tensor("2F", layout="pairs"),
-    alpha=Tensor("", low=1.0, high=2.0),
+    alpha=Tensor("", low=1.25, high=2.0),
     limit=Tensor("", low=2.0, high=4.0),
     out={"o": Tensor("M F")},
     workloads=[

@@ -4,6 +4,6 @@ from codasmith.primitives import col_sum, epilogue
 
 
 @epilogue
-def residual_rmsnorm_bwd_inplace(acc, h, gamma, rstd, s, dx):
+def residual_rmsnorm_bwd_inplace(acc, h, gamma, rstd, s):
     c = h * rstd
-    return {"dx": dx + (acc * gamma - c * s) * rstd, "c_gamma": c * gamma, "grad_gamma": col_sum(acc, c)}
+    return {"dx": (acc * gamma - c * s) * rstd, "c_gamma": c * gamma, "grad_gamma": col_sum(acc, c)}

@@ -1,0 +1,126 @@
+import pytest
+import torch
+from codasmith.tasks import TaskError, Tensor, Workload, cast, catalogue, draw, oracle, task, unfused
+
+SIZES = {"M": 24, "N": 16, "K": 64}
+
+
+def make(body, **more):
+    @task(gemm="x @ w.T", x=Tensor("M K"), w=Tensor("N K", scale="K**-0.5"), out={"y": Tensor("M N")}, **more)
+    def made(x, w):
+        return body(x, w)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "narrowing",
+    [
+        lambda t: t.float(),
+        lambda t: t.bfloat16(),
+        lambda t: t.to(torch.float32),
+        lambda t: t.to(dtype=torch.bfloat16),
+        lambda t: t.type(torch.float32),
+        lambda t: torch.softmax(t, -1, dtype=torch.float32).log() + torch.logsumexp(t, -1, keepdim=True),
+    ],
+)
+def test_oracle_stays_in_float64_whatever_the_reference_casts_to(narrowing):
+    made = make(lambda x, w: {"y": narrowing(x @ w.T)})
+    inputs = draw(made, Workload(sizes=SIZES))
+    wide = cast(inputs, torch.float64)
+    answer = oracle(made, inputs)["y"]
+    assert answer.dtype == torch.float64
+    torch.testing.assert_close(answer, wide["x"] @ wide["w"].T, rtol=1e-12, atol=1e-12)
+
+
+def test_unfused_keeps_the_casts_and_rounds_to_the_declared_dtype():
+    made = make(lambda x, w: {"y": (x.float() @ w.float().T) * 2})
+    inputs = draw(made, Workload(sizes=SIZES, storage="fp16"))
+    answer = unfused(made, inputs)["y"]
+    assert torch.equal(answer, ((inputs["x"].float() @ inputs["w"].float().T) * 2).half())
+
+
+def test_cast_leaves_indices_and_numbers():
+    inputs = {"x": torch.ones(2, dtype=torch.bfloat16), "t": torch.tensor([1]), "a": 0.5}
+    wide = cast(inputs, torch.float64)
+    assert (wide["x"].dtype, wide["t"].dtype, wide["a"]) == (torch.float64, torch.int64, 0.5)
+
+
+def test_accumulating_reference_adds_to_the_initial_value_and_leaves_it_alone():
+    accumulate = catalogue()["linear_accumulate"]
+    inputs = draw(accumulate, accumulate.correctness_workloads()[0])
+    before = inputs["dw"].clone()
+    wide = cast(inputs, torch.float64)
+    torch.testing.assert_close(oracle(accumulate, inputs)["dw"], before.double() + wide["dy"].T @ wide["x"])
+    unfused(accumulate, inputs)
+    assert torch.equal(inputs["dw"], before)
+
+
+def test_reference_that_adds_in_place_does_not_change_the_inputs():
+    @task(
+        gemm="dy.T @ x",
+        dy=Tensor("K M"),
+        x=Tensor("K N"),
+        dw=Tensor("M N", "f32"),
+        out={"dw": Tensor("M N", "f32")},
+        accumulates="dw",
+    )
+    def in_place(dy, x, dw):
+        return {"dw": dw.add_(dy.T @ x)}
+
+    inputs = draw(in_place, Workload(sizes=SIZES))
+    before = inputs["dw"].clone()
+    first = unfused(in_place, inputs)["dw"]
+    assert torch.equal(inputs["dw"], before)
+    assert torch.equal(first, unfused(in_place, inputs)["dw"])
+
+
+def test_gradient_tasks_agree_with_autograd():
+    tasks = catalogue()
+    cases = {
+        "gelu_bwd": ("pre", "dx", torch.nn.functional.gelu),
+        "swiglu_bwd": ("z", "dz", lambda z: torch.nn.functional.silu(z[:, 0::2]) * z[:, 1::2]),
+        "swiglu_bwd_pointwise": ("z", "dz", lambda z: torch.nn.functional.silu(z[:, 0::2]) * z[:, 1::2]),
+    }
+    for name, (saved, gradient, forward) in cases.items():
+        inputs = cast(draw(tasks[name], tasks[name].correctness_workloads()[0]), torch.float64)
+        leaf = inputs[saved].clone().requires_grad_()
+        (forward(leaf) @ inputs["w"].T).backward(inputs["dy"])
+        torch.testing.assert_close(oracle(tasks[name], inputs)[gradient], leaf.grad)
+
+
+def test_rmsnorm_backward_agrees_with_autograd_through_the_moved_statistic():
+    bwd = catalogue()["residual_rmsnorm_bwd"]
+    inputs = cast(draw(bwd, bwd.correctness_workloads()[0]), torch.float64)
+    h, gamma, w, dy = (inputs[k] for k in ("h", "gamma", "w", "dy"))
+    leaf, weight = h.clone().requires_grad_(), gamma.clone().requires_grad_()
+    rstd = torch.rsqrt(leaf.square().mean(-1) + 1e-6)
+    y = (leaf * rstd[:, None] * weight) @ w.T
+    y.backward(dy)
+    given = {**inputs, "rstd": rstd.detach(), "s": (y.detach() * dy).sum(-1) / h.shape[1]}
+    answer = oracle(bwd, given)
+    torch.testing.assert_close(answer["grad_h"], leaf.grad + inputs["residual_grad"], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(answer["grad_gamma"], weight.grad)
+
+
+def test_layernorm_deferral_agrees_with_layer_norm():
+    adaln = catalogue()["linear_adaln"]
+    x, w = torch.randn(16, 72, dtype=torch.float64) + 1, torch.randn(200, 72, dtype=torch.float64)
+    scale, shift = torch.randn(72, dtype=torch.float64), torch.randn(72, dtype=torch.float64)
+    modulated = w * (1 + scale)
+    given = {
+        "x": x,
+        "w": modulated,
+        "mean": x.mean(-1),
+        "rstd": torch.rsqrt(x.var(-1, unbiased=False) + 1e-5),
+        "u": modulated.sum(-1),
+        "v": w @ shift,
+    }
+    expected = (torch.nn.functional.layer_norm(x, (72,)) * (1 + scale) + shift) @ w.T
+    torch.testing.assert_close(oracle(adaln, given)["y"], expected)
+
+
+def test_wrong_inputs_to_a_reference_name_the_task():
+    made = make(lambda x, w: {"y": x @ w})
+    with pytest.raises(TaskError, match=r"task 'made': the reference raises RuntimeError in line \d+"):
+        oracle(made, draw(made, Workload(sizes=SIZES)))
