@@ -1,0 +1,193 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from codasmith import gate
+from codasmith.agent.cli import app
+from codasmith.agent.report import NOT_ADMITTED
+
+
+@pytest.fixture
+def cli(monkeypatch, fake_gate, tmp_path):
+    """The command line on a machine without a GPU, with the fake gate; gives (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CODASMITH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(gate, "evaluate", fake_gate, raising=False)
+    monkeypatch.setattr(gate, "has_gpu", lambda: False, raising=False)
+    monkeypatch.setattr(gate, "describe_machine", lambda: {"gpu": None, "compiler": "gcc 12"}, raising=False)
+
+    def invoke(*arguments):
+        result = CliRunner().invoke(app, [str(a) for a in arguments])
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.stdout, result.stderr
+
+    return invoke
+
+
+@pytest.fixture
+def model(tmp_path, code):
+    """A program that answers with this comment in its code."""
+
+    def make(comment):
+        (tmp_path / "answer.txt").write_text(code(comment))
+        return f"command:cat {tmp_path / 'answer.txt'}"
+
+    return make
+
+
+def candidate(tmp_path, text):
+    path = tmp_path / "candidate.py"
+    path.write_text(text)
+    return path
+
+
+def test_help_starts_without_torch_and_documents_the_exit_codes():
+    script = "import sys; from codasmith.agent.cli import app; print('torch' in sys.modules, 'pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.split() == ["False", "False"]
+    text = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
+    for words in ("0 admitted", "1 the candidate failed", "2 a mistake", "3 this machine cannot", "4 the budget", "130"):
+        assert words in text
+
+
+def test_a_run_without_a_gpu_ends_with_the_stages_and_says_why_nothing_is_admitted(cli, model, tmp_path):
+    code, out, err = cli("run", "linear_bias", "--model", model("fine"))
+    assert code == 0
+    assert NOT_ADMITTED in out and "read" in out and "seconds" in out
+    assert "attempt 1: asking" in err and "attempt 1: checked" in err
+    (journal,) = (tmp_path / "runs").glob("*.jsonl")
+    assert f"runs/{journal.name}" in out and "linear_bias" in journal.name
+
+
+def test_json_is_all_of_stdout(cli, model):
+    code, out, err = cli("run", "linear_bias", "--model", model("fine"), "--json")
+    document = json.loads(out)
+    assert code == document["exit_code"] == 0 and document["status"] == "checked"
+    assert "attempt 1" in err
+
+
+def test_a_spent_budget_is_exit_code_4_and_says_how_to_go_on(cli, model):
+    code, out, _ = cli("run", "linear_bias", "--model", model("WRONG"), "--attempts", "2", "--journal", "j.jsonl")
+    assert code == 4
+    assert "codasmith resume j.jsonl --attempts N" in out
+    code, out, _ = cli("resume", "j.jsonl", "--attempts", "5")
+    assert code == 1 and "sent the same file three times" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "linear_bais"), "did you mean linear_bias"),
+        (("run", "no_such.py"), "there is no file"),
+        (("run", "linear_bias", "--model", "antropic:x"), "did you mean anthropic:x?"),
+        (("run", "linear_bias", "--attempts", "0"), "--attempts 0 leaves nothing to spend"),
+        (("run", "linear_bias", "--journal", "/dev/null/j.jsonl"), "choose another place with --journal"),
+        (("run", "linear_bias", "--base-url", "http://localhost"), "no option 'base_url'"),
+        (("resume", "missing.jsonl"), "cannot be read"),
+        (("check", "linear_bias", "missing.py"), "cannot be read"),
+        (("check", "linear_bias", "."), "is not a file"),
+        (("tasks", "show", "linear_bais"), "did you mean linear_bias"),
+        (("kernels", "show", "linear_bais"), "did you mean linear_bias"),
+        (("kernels", "show", "linear_bias"), "no kernel of linear_bias"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(cli, arguments, words):
+    code, out, err = cli(*arguments)
+    assert code == 2 and words in " ".join(err.split()) and out == ""
+    assert "Traceback" not in err
+    code, out, err = cli(*arguments, "--json")
+    assert code == 2 and words in json.loads(out)["error"]
+
+
+def test_a_missing_key_is_named(cli, monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    code, _, err = cli("run", "linear_bias", "--model", "anthropic:some-model")
+    assert code == 2 and "ANTHROPIC_API_KEY" in err
+
+
+@pytest.mark.parametrize(("text", "code", "status"), [("fine", 0, "checked"), ("WRONG", 1, "refused"), ("BROKEN", 3, "failed")])
+def test_check_gives_the_verdict_as_table_document_and_exit_code(cli, tmp_path, text, code, status):
+    path = candidate(tmp_path, f"x = 1  # {text}\n")
+    found, out, _ = cli("check", "linear_bias", path)
+    assert found == code and f"linear_bias: {status}" in out
+    found, out, _ = cli("check", "linear_bias", path, "--json")
+    assert found == code and json.loads(out)["verdict"]["status"] == status
+
+
+def test_check_shows_the_finding_with_its_line(cli, tmp_path):
+    _, out, _ = cli("check", "linear_bias", candidate(tmp_path, "a = 1\nx = 1  # WRONG\n"))
+    assert "line 2: o is off by 2. Halve it." in out
+
+
+def test_verify_without_a_gpu_is_exit_code_3_and_names_what_runs_here(cli, tmp_path):
+    code, out, err = cli("verify", "linear_bias", candidate(tmp_path, "x = 1\n"))
+    assert code == 3 and out == ""
+    assert "no Hopper GPU" in err and "codasmith check linear_bias" in err
+
+
+def test_verify_on_a_gpu_runs_the_whole_gate_and_admits_when_asked(cli, tmp_path, monkeypatch):
+    from codasmith import verified_kernels
+
+    class Entry:
+        name = "linear_bias/abc"
+
+    kept = []
+    monkeypatch.setattr(gate, "has_gpu", lambda: True)
+    monkeypatch.setattr(verified_kernels, "admit", lambda e, t, author: kept.append(author) or Entry, raising=False)
+    path = candidate(tmp_path, "x = 1  # tax=1.04 \n")
+    code, out, _ = cli("verify", "linear_bias", path)
+    assert code == 0 and "passed, tax 1.040" in out and kept == []
+    code, out, _ = cli("verify", "linear_bias", path, "--admit")
+    assert code == 0 and "admitted" in out and kept == ["hand-written"]
+
+
+def test_a_candidate_that_is_not_text_is_a_sentence(cli, tmp_path):
+    path = tmp_path / "candidate.py"
+    path.write_bytes(b"\xff\xfe\x00")
+    code, _, err = cli("check", "linear_bias", path)
+    assert code == 2 and "is not UTF-8" in err
+
+
+def test_tasks_are_listed_and_shown(cli):
+    code, out, _ = cli("tasks", "list", "--json")
+    rows = {r["task"]: r for r in json.loads(out)["tasks"]}
+    assert code == 0 and rows["linear_bias"]["level"] == 1 and rows["linear_bias"]["about"]
+    code, out, _ = cli("tasks", "show", "linear_bias")
+    assert code == 0 and "def linear_bias(" in out and "product  x @ w.T: M x N" in out
+
+
+def test_an_empty_store_lists_no_kernels(cli, monkeypatch):
+    from codasmith.verified_kernels import store
+
+    monkeypatch.setattr(store, "SHIPPED", store.SHIPPED / "none")
+    code, out, _ = cli("kernels", "list", "linear_bias")
+    assert code == 0 and out.strip() == "no kernels"
+
+
+def test_doctor_says_whether_keys_are_set_and_never_what_they_are(cli, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    code, out, err = cli("doctor")
+    assert code == 0 and "sk-very-secret" not in out + err
+    assert "OPENAI_API_KEY     set" in out and "ANTHROPIC_API_KEY  not set" in out and "gcc 12" in out
+    _, out, _ = cli("doctor", "--json")
+    document = json.loads(out)
+    assert document["keys"] == {"ANTHROPIC_API_KEY": False, "OPENAI_API_KEY": True}
+    assert document["gpu_usable"] is False
+
+
+def test_the_version_is_that_of_the_installed_package(cli):
+    from importlib.metadata import version
+
+    assert cli("--version")[1].strip() == f"codasmith {version('codasmith')}"
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    command = f"{sys.executable} -m codasmith.agent tasks list | head -n 1; exit ${{PIPESTATUS[0]}}"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert "task" in result.stdout and "Traceback" not in result.stderr

@@ -1,0 +1,221 @@
+"""Runs killed at every phase, in real child processes, and gone on with."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from codasmith.agent import campaign
+from codasmith.agent.budget import Budget
+from codasmith.agent.errors import UserMistake
+from codasmith.agent.journal import read
+from codasmith.agent.models import ModelError
+from codasmith.agent.prompt import system_text
+
+ANSWERS = ("WRONG first", "tax=1.02 second")
+
+
+@pytest.fixture
+def gpu(monkeypatch, fake_gate):
+    """The fake gate and a registry in the place of the real ones, as on a machine with a GPU."""
+    admitted = []
+
+    def admit(evaluation, task, author):
+        admitted.append(evaluation.source)
+        return {"name": f"{task.name}/abc", "digest": "abc"}
+
+    fake_gate.admitted = admitted
+    monkeypatch.setattr(campaign, "_gate_and_admit", lambda storage, cpu_only: (fake_gate, None if cpu_only else admit))
+    return fake_gate
+
+
+def names(path):
+    return [e["event"] for e in read(path)[0]]
+
+
+def killed_after(path, events, start):
+    """Run `start` in a child and kill it when the journal holds that many events; a child of its own, so that
+    nothing of it is left but the journal."""
+    pid = os.fork()
+    if pid == 0:
+        from codasmith.agent import journal as module
+
+        write = module.Journal.write
+
+        def write_then_hang(self, name, **data):
+            event = write(self, name, **data)
+            if len(self.events) == events:
+                time.sleep(60)
+            return event
+
+        module.Journal.write = write_then_hang
+        try:
+            start()
+        finally:
+            os._exit(0)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not (path.exists() and len(read(path)[0]) >= events):
+        time.sleep(0.005)
+    os.kill(pid, signal.SIGKILL)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -9
+
+
+WHOLE = ["start", "prompt", "answer", "verdict", "prompt", "answer", "verdict", "admitted", "stop"]
+
+
+@pytest.mark.parametrize("events", range(1, len(WHOLE) + 1))
+def test_a_run_killed_after_any_event_goes_on_and_asks_nothing_twice(tmp_path, task, gpu, scripted, code, events):
+    path = tmp_path / "run.jsonl"
+    system_text(task)  # what the child needs is loaded before it is forked
+    whole = [code(a) for a in ANSWERS]
+    killed_after(path, events, lambda: campaign.run(task, scripted(*whole), journal=path))
+    assert names(path) == WHOLE[:events]
+
+    left = whole[WHOLE[:events].count("answer") :]
+    model = scripted(*left)
+    result = campaign.resume(path, model=model)
+
+    assert result.status == "admitted" and result.best.number == 2
+    assert [a.verdict.status for a in result.attempts] == ["refused", "passed"]
+    assert len(model.asked) == len(left) and model.answers == []
+    after = [n for n in names(path) if n not in ("resumed", "stop")]
+    expected = WHOLE[:-1]
+    if events in (2, 5):  # asked and not answered: asked again
+        expected = [*WHOLE[:events], "prompt", *WHOLE[events:-1]]
+    if events == 7:  # passed and not kept: the gate makes the objects again
+        expected = [*WHOLE[:7], "verdict", "admitted"]
+    assert after == expected
+    assert len(gpu.admitted) == (1 if events < 8 else 0)
+    numbers = [e["n"] for e in read(path)[0]]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_run_killed_inside_the_gate_has_its_answer_judged_again(tmp_path, task, gpu, scripted, code):
+    path = tmp_path / "run.jsonl"
+    system_text(task)
+    pid = os.fork()
+    if pid == 0:
+        campaign._gate_and_admit = lambda *_: (lambda *a, **k: time.sleep(60), None)
+        try:
+            campaign.run(task, scripted(code("fine")), journal=path)
+        finally:
+            os._exit(0)
+    while not (path.exists() and len(read(path)[0]) == 3):
+        time.sleep(0.005)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    result = campaign.resume(path, model=scripted())
+    assert result.status == "checked" and names(path)[3:] == ["resumed", "verdict", "stop"]
+
+
+def test_a_line_cut_by_the_kill_is_reported_and_asked_for_again(tmp_path, task, gpu, scripted, code):
+    path = tmp_path / "run.jsonl"
+    campaign.run(task, scripted(code("fine")), journal=path)
+    data = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(data[:2]) + data[2][: len(data[2]) // 2])
+    model = scripted(code("fine"))
+    assert campaign.resume(path, model=model).status == "checked"
+    assert len(model.asked) == 1
+    assert "line 3" in read(path)[1][0]
+
+
+def test_a_spent_budget_goes_on_when_it_is_raised(tmp_path, task, gpu, scripted, code):
+    path = tmp_path / "run.jsonl"
+    first = campaign.run(task, scripted(code("WRONG")), budget=Budget(attempts=1), journal=path)
+    assert first.ended == "attempts"
+    again = campaign.resume(path, model=scripted())
+    assert again.ended == "attempts" and len(again.attempts) == 1
+    result = campaign.resume(path, model=scripted(code("fine")), attempts=2)
+    assert result.status == "checked" and len(result.attempts) == 2
+
+
+def test_a_run_that_has_ended_well_is_not_run_again(tmp_path, task, gpu, scripted, code):
+    path = tmp_path / "run.jsonl"
+    campaign.run(task, scripted(code("tax=1.01 x")), journal=path)
+    result = campaign.resume(path, model=scripted())
+    assert result.status == "admitted" and len(gpu.judged) == 1
+
+
+def test_a_candidate_checked_without_a_gpu_is_verified_where_there_is_one(tmp_path, task, gpu, scripted, code):
+    path = tmp_path / "run.jsonl"
+    laptop = campaign.run(task, scripted(code("fine")), journal=path, cpu_only=True)
+    assert laptop.status == "checked"
+    campaign.resume(path, model=scripted(), cpu_only=False)
+    assert len(gpu.judged) == 2
+
+
+def test_a_gate_that_could_not_finish_is_asked_again(tmp_path, task, gpu, scripted, code):
+    path = tmp_path / "run.jsonl"
+    assert campaign.run(task, scripted(code("BROKEN")), journal=path).ended == "gate"
+    assert campaign.resume(path, model=scripted()).ended == "gate"
+    assert len(gpu.judged) == 2
+
+
+def test_a_replayed_journal_goes_on_at_its_next_answer(tmp_path, task, gpu, scripted, code):
+    recorded, path = tmp_path / "recorded.jsonl", tmp_path / "run.jsonl"
+    campaign.run(task, scripted(code("WRONG"), code("fine")), journal=recorded)
+    first = campaign.run(task, f"replay:{recorded}", budget=Budget(attempts=1), journal=path)
+    assert first.ended == "attempts"
+    result = campaign.resume(path, attempts=5)
+    assert result.status == "checked" and [a.repeats for a in result.attempts] == [None, None]
+
+
+def test_a_changed_task_is_refused(tmp_path, gpu, scripted, code):
+    source = (
+        "from codasmith.tasks import Tensor, task\n"
+        '@task(gemm="x @ w.T", x=Tensor("M K"), w=Tensor("N K"), out={"y": Tensor("M N")})\n'
+        'def mine(x, w):\n    return {"y": 2 * (x @ w.T)}\n'
+    )
+    file, path = tmp_path / "mine.py", tmp_path / "run.jsonl"
+    file.write_text(source)
+    campaign.run(str(file), scripted(code("WRONG")), budget=Budget(attempts=1), journal=path)
+    assert campaign.resume(path, model=scripted(code("fine")), attempts=2).status == "checked"
+    file.write_text(source.replace("2 *", "3 *"))
+    with pytest.raises(UserMistake, match="'mine' has changed"):
+        campaign.resume(path, model=scripted())
+
+
+@pytest.mark.parametrize("content", ["", "notes\n", '{"n": 1, "time": "2026-01-01T00:00:00+00:00", "event": "start"}\n'])
+def test_a_file_that_is_no_journal_is_refused_and_left_as_it_is(tmp_path, content):
+    path = tmp_path / "file.txt"
+    path.write_text(content)
+    with pytest.raises(UserMistake, match="does not say how its run was begun"):
+        campaign.resume(path)
+    assert path.read_text() == content
+    with pytest.raises(UserMistake, match="cannot be read"):
+        campaign.resume(tmp_path / "missing.jsonl")
+
+
+def test_a_journal_with_a_run_in_it_is_not_begun_again(tmp_path, task, gpu, scripted, code):
+    path = tmp_path / "run.jsonl"
+    campaign.run(task, scripted(code("fine")), journal=path)
+    before = path.read_bytes()
+    with pytest.raises(UserMistake, match="has a run in it"):
+        campaign.run(task, scripted(code("fine")), journal=path)
+    assert path.read_bytes() == before
+
+
+def test_ctrl_c_on_the_command_line_stops_cleanly_and_the_run_goes_on(tmp_path):
+    """The real command, asking a program that never answers."""
+    path = tmp_path / "run.jsonl"
+    line = f"{sys.executable} -c 'import time; time.sleep(60)'"
+    command = [sys.executable, "-m", "codasmith.agent", "run", "linear_bias", "--model", f"command:{line}", "--cpu-only"]
+    process = subprocess.Popen([*command, "--journal", path], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (path.exists() and "prompt" in names(path)):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out == "" and f"codasmith resume {path}" in err and "Traceback" not in err
+    assert names(path) == ["start", "prompt", "interrupted"]
+
+
+def test_a_journal_that_asks_for_a_missing_model_is_a_sentence(tmp_path, task, gpu, scripted, code):
+    path = tmp_path / "run.jsonl"
+    campaign.run(task, scripted(code("fine")), journal=path)  # "scripted" is no model's name
+    with pytest.raises(ModelError, match="unknown model 'scripted'"):
+        campaign.resume(path)
