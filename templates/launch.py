@@ -1,0 +1,215 @@
+"""Call a compiled kernel on tensors: no compiler, no quack, no CuTeDSL, no host synchronisation.
+
+A linked object is loaded through tvm_ffi; what its arguments mean stands in the signature.  Shapes, dtypes
+and alignment are checked here first, so that what is refused is refused in the task's words.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .signature import Argument, Signature, TensorSpec
+
+TORCH_DTYPES = {
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "f32": torch.float32,
+    "i32": torch.int32,
+    "i64": torch.int64,
+}
+ALIGNMENT = 16  # bytes: base address and contiguous extent of what TMA moves
+
+
+class LaunchError(ValueError):
+    """These tensors are outside the kernel's domain: which, and why."""
+
+
+@cache
+def _runtime() -> None:
+    """Load CuTeDSL's runtime once, where objects can find it."""
+    from .build import runtime_library
+
+    ctypes.CDLL(str(runtime_library()), mode=ctypes.RTLD_GLOBAL)
+
+
+@cache
+def processors(device: int) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def bind(signature: Signature, inputs: dict[str, Any]) -> dict[str, int]:
+    """The sizes of the symbols from the inputs' shapes. Raises LaunchError where they contradict each other."""
+    sizes: dict[str, int] = {}
+    for name in signature.inputs:
+        if name not in inputs:
+            raise LaunchError(f"the input {name} {signature.tensors[name].text} is missing; pass it")
+        spec, value = signature.tensors[name], inputs[name]
+        if spec.dtype == "float":
+            if isinstance(value, torch.Tensor) or not isinstance(value, int | float):
+                raise LaunchError(f"{name} is {type(value).__name__}, and a Python float is wanted; pass a number")
+            continue
+        if not isinstance(value, torch.Tensor):
+            raise LaunchError(f"{name} is {type(value).__name__}, and a tensor {spec.text} is wanted; pass one")
+        if value.dim() != len(spec.shape):
+            raise LaunchError(f"{name} has shape {list(value.shape)}, and {spec.text} is wanted; reshape it")
+        for size, (coefficient, symbol) in zip(value.shape, spec.shape, strict=True):
+            if symbol is None:
+                if size != coefficient:
+                    raise LaunchError(f"{name} has shape {list(value.shape)}, and {spec.text} is wanted; reshape it")
+            elif size % coefficient:
+                raise LaunchError(f"{name} has shape {list(value.shape)}, whose {coefficient}{symbol} is no multiple of {coefficient}")
+            elif sizes.setdefault(symbol, size // coefficient) != size // coefficient:
+                raise LaunchError(
+                    f"{name} has shape {list(value.shape)}, and with {symbol} = {sizes[symbol]} from the inputs before it "
+                    f"{spec.text} is {list(spec.size(sizes))}; make the shapes agree"
+                )
+    return sizes
+
+
+def refuse(signature: Signature, inputs: dict[str, Any]) -> str | None:
+    """Why these inputs are outside the kernel's domain, in one sentence; None if they are inside."""
+    try:
+        sizes = bind(signature, inputs)
+    except LaunchError as error:
+        return str(error)
+    device = None
+    for name in signature.inputs:
+        spec, value = signature.tensors[name], inputs[name]
+        if spec.dtype == "float":
+            continue
+        if not value.is_cuda:
+            return f"{name} is on {value.device}, and the kernel runs on a CUDA device; move it there"
+        if device is not None and value.device != device:
+            return f"{name} is on {value.device} and others on {device}; move them to one device"
+        device = value.device
+        if value.dtype != TORCH_DTYPES[spec.dtype]:
+            return f"{name} is {value.dtype}, and {TORCH_DTYPES[spec.dtype]} is wanted; convert it"
+        reason = _misaligned(name, spec, value)
+        if reason:
+            return reason
+    for name in signature.outputs:
+        spec = signature.tensors[name]
+        extent = spec.size(sizes)
+        if any(e == 0 for e in extent):
+            return f"the output {name} {spec.text} would be empty, {list(extent)}; the kernel needs at least one row and column"
+        if len(extent) == 2 and extent[1] * TORCH_DTYPES[spec.dtype].itemsize % ALIGNMENT:
+            return (
+                f"the output {name} would be {extent[1]} wide, and rows of {spec.dtype} must be a multiple of "
+                f"{ALIGNMENT // TORCH_DTYPES[spec.dtype].itemsize} elements; pad it"
+            )
+    if any(s == 0 for s in sizes.values()):
+        empty = next(k for k, s in sizes.items() if s == 0)
+        return f"the dimension {empty} is 0; the kernel needs at least one"
+    return None
+
+
+def _misaligned(name: str, spec: TensorSpec, value: torch.Tensor) -> str | None:
+    if value.numel() and not value.is_contiguous():
+        return f"{name} is not contiguous (strides {list(value.stride())}); call .contiguous()"
+    if len(spec.shape) == 2:
+        multiple = ALIGNMENT // value.element_size()
+        if value.shape[1] % multiple:
+            return f"{name} is {value.shape[1]} wide, and rows of {spec.dtype} must be a multiple of {multiple} elements; pad it"
+        if value.data_ptr() % ALIGNMENT:
+            return f"{name} starts at an address that is no multiple of {ALIGNMENT} bytes; copy it to fresh memory"
+    elif len(spec.shape) == 1 and value.data_ptr() % (4 * value.element_size()):
+        return f"{name} starts at an address that is no multiple of {4 * value.element_size()} bytes; copy it to fresh memory"
+    return None
+
+
+class Kernel:
+    """A linked object and how to call it."""
+
+    def __init__(self, path: Path, signature: Signature):
+        """Load the object. Raises OSError where it cannot be loaded, AttributeError where it is another kernel's."""
+        import tvm_ffi
+
+        _runtime()
+        self.signature = signature
+        self._module = tvm_ffi.load_module(str(path))
+        self._gemm = self._module[signature.symbol]
+        self._joins = {
+            a.field: self._module[signature.join_symbol(a)] for a in signature.sinks if a.join != "select"
+        }
+        self._by_field = {a.field: a for a in signature.arguments}
+
+    def outputs_like(self, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
+        """Fresh outputs for these inputs; an accumulated output is the input of the same name."""
+        sizes = bind(self.signature, inputs)
+        device = inputs[self.signature.a].device
+        return {
+            name: inputs[name]
+            if name in self.signature.accumulates
+            else torch.empty(spec.size(sizes), dtype=TORCH_DTYPES[spec.dtype], device=device)
+            for name in self.signature.outputs
+            for spec in (self.signature.tensors[name],)
+        }
+
+    def workspace(self, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
+        """Buffers for the partials of reductions, float32."""
+        signature = self.signature
+        if not signature.sinks:
+            return {}
+        a, b = inputs[signature.a], inputs[signature.b]
+        m = a.shape[1] if signature.a_transposed else a.shape[0]
+        n = b.shape[0] if signature.b_transposed else b.shape[1]
+        buffers = {}
+        for sink in signature.sinks:
+            if sink.join == "select":
+                continue
+            if sink.direction == "row":
+                shape = (m, -(-n // signature.schedule.tile_n))
+            else:
+                shape = (-(-m // signature.schedule.tile_m), n)
+            buffers[sink.field] = torch.empty(shape, dtype=torch.float32, device=a.device)
+        return buffers
+
+    def __call__(
+        self, inputs: dict[str, Any], outputs: dict[str, torch.Tensor], workspace: dict[str, torch.Tensor] | None = None
+    ) -> None:
+        """Launch on the current stream. Inputs and outputs must be inside the domain (see `refuse`)."""
+        signature, schedule = self.signature, self.signature.schedule
+        a, b = inputs[signature.a], inputs[signature.b]
+        if workspace is None:
+            workspace = self.workspace(inputs)
+        values = tuple(
+            self._value(self._by_field.get(field), inputs, outputs, workspace) for field in signature.fields
+        )
+        clusters = processors(a.device.index) // schedule.cluster
+        with torch.cuda.device(a.device):
+            self._gemm(
+                a.t() if signature.a_transposed else a,
+                b,
+                outputs[signature.d] if signature.d else None,
+                inputs[signature.c] if signature.c else None,
+                values,
+                (clusters, None, schedule.swizzle, None, None, None),
+                None,
+                None,
+                None,
+            )
+            for sink in signature.sinks:
+                if sink.join != "select":
+                    self._joins[sink.field](workspace[sink.field], outputs[sink.name])
+
+    @staticmethod
+    def _value(argument: Argument | None, inputs: dict, outputs: dict, workspace: dict) -> Any:
+        if argument is None or argument.role == "constant":
+            return None
+        if argument.role in ("row", "col"):
+            vector = inputs[argument.name]
+            return vector[None]
+        if argument.role == "index":
+            return inputs[argument.name][None]
+        if argument.role == "tile":
+            return inputs[argument.name]
+        if argument.role == "scalar":
+            return float(inputs[argument.name])
+        if argument.role == "store" or argument.join == "select":
+            return outputs[argument.name]
+        return workspace[argument.field]
