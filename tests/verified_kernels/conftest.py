@@ -9,7 +9,7 @@ from codasmith.tasks import load_task, oracle
 from codasmith.templates import ABI
 from codasmith.templates.schedule import SCHEDULES
 from codasmith.templates.signature import Signature, TensorSpec
-from codasmith.verified_kernels import runner
+from codasmith.verified_kernels import runner, store
 
 SAMPLES = Path(__file__).parent / "sample_tasks.py"
 ENVIRONMENT = {"gpu": "NVIDIA H200", "driver": "580.159.04", "torch": "2.11.0"}
@@ -17,6 +17,7 @@ ENVIRONMENT = {"gpu": "NVIDIA H200", "driver": "580.159.04", "torch": "2.11.0"}
 
 @pytest.fixture(autouse=True)
 def homes(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "SHIPPED", tmp_path / "shipped")
     monkeypatch.setenv("CODASMITH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CODASMITH_CACHE", str(tmp_path / "cache"))
     return tmp_path
