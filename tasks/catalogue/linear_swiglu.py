@@ -1,8 +1,10 @@
 """SwiGLU that keeps its pre-activation for the backward pass: z = x W^T, o = silu(gate) up.
 
-Shazeer 2020, arXiv 2002.05202.  x [M, K], w [2F, K] as [gate; up] give z [M, 2F] as [gate | up] and o [M, F].
+Shazeer 2020, arXiv 2002.05202.  x [M, K], w [2F, K] as [gate; up] give z [M, 2F] of alternating gate, up (as
+swiglu_bwd takes it) and o [M, F].
 """
 
+import torch
 from codasmith.tasks import Tensor, task
 from torch.nn.functional import silu
 
@@ -12,7 +14,7 @@ from torch.nn.functional import silu
     level=2,
     x=Tensor("M K"),
     w=Tensor("2F K", scale="K**-0.5", layout="halves"),
-    out={"z": Tensor("M 2F", layout="halves"), "o": Tensor("M F")},
+    out={"z": Tensor("M 2F", layout="pairs"), "o": Tensor("M F")},
     workloads=[
         {"M": 4096, "F": 2048, "K": 4096},
         {"M": 8192, "F": 4096, "K": 8192},
@@ -21,7 +23,6 @@ from torch.nn.functional import silu
     ],
 )
 def linear_swiglu(x, w):
-    """z = x @ w.T; o = silu(gate) * up, where gate and up are the halves of z."""
-    z = x @ w.T
-    gate, up = z.chunk(2, -1)
-    return {"z": z, "o": silu(gate) * up}
+    """gate and up are the halves of x @ w.T; z alternates their columns; o = silu(gate) * up."""
+    gate, up = (x @ w.T).chunk(2, -1)
+    return {"z": torch.stack((gate, up), -1).flatten(-2), "o": silu(gate) * up}

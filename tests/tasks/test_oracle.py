@@ -124,3 +124,13 @@ def test_wrong_inputs_to_a_reference_name_the_task():
     made = make(lambda x, w: {"y": x @ w})
     with pytest.raises(TaskError, match=r"task 'made': the reference raises RuntimeError in line \d+"):
         oracle(made, draw(made, Workload(sizes=SIZES)))
+
+
+def test_stored_preactivation_feeds_the_backward_task_as_it_is():
+    tasks = catalogue()
+    forward, backward = tasks["linear_swiglu"], tasks["swiglu_bwd"]
+    inputs = draw(forward, forward.correctness_workloads()[0])
+    saved = oracle(forward, inputs)
+    dy = torch.randn(saved["o"].shape[0], 24, dtype=torch.float64)
+    w = torch.randn(24, saved["o"].shape[1], dtype=torch.float64)
+    torch.testing.assert_close(oracle(backward, {"dy": dy, "w": w, "z": saved["z"]})["o"], saved["o"])
