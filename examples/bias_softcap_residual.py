@@ -1,10 +1,9 @@
 """A task of your own: the output layer of a block, with a bias, a soft limit, and the residual stream added.
 
-    codasmith run examples/bias_softcap_residual.py --model builtin:tracer
+codasmith run examples/bias_softcap_residual.py --model builtin:tracer
 """
 
 import torch
-
 from codasmith.tasks import Tensor, task
 
 

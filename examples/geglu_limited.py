@@ -1,10 +1,9 @@
 """A gated layer of your own: GELU gate, both halves limited, weights as checkpoints hold them ([gate; up]).
 
-    codasmith run examples/geglu_limited.py --model builtin:tracer
+codasmith run examples/geglu_limited.py --model builtin:tracer
 """
 
 import torch.nn.functional as F
-
 from codasmith.tasks import Tensor, task
 
 

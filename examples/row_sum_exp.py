@@ -6,7 +6,6 @@ Under a tile that is not full, exp(0) = 1 must not be counted: the template mask
 """
 
 import torch
-
 from codasmith.tasks import Tensor, task
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from codasmith.agent.models import Answer, ModelError, Usage
 from codasmith.gate.verdict import Finding, StageResult, Verdict
 from codasmith.tasks import load_task

@@ -1,7 +1,6 @@
 import math
 
 import pytest
-
 from codasmith.agent.budget import MAX_ANSWER_TOKENS, Budget, Spent
 from codasmith.agent.errors import UserMistake
 
@@ -45,5 +44,7 @@ def test_changes_replace_only_the_bounds_that_are_given():
 
 
 def test_what_is_left_is_said_in_words():
-    left = Budget(attempts=3, tokens=1_000, dollars=2.0, minutes=5).left(Spent(attempts=2, tokens=1, dollars=0.5, seconds=60))
+    left = Budget(attempts=3, tokens=1_000, dollars=2.0, minutes=5).left(
+        Spent(attempts=2, tokens=1, dollars=0.5, seconds=60)
+    )
     assert left == "1 attempt, 999 tokens, $1.50, 4.0 minutes"

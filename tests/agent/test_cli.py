@@ -3,11 +3,10 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
-
 from codasmith import gate
 from codasmith.agent.cli import app
 from codasmith.agent.report import NOT_ADMITTED
+from typer.testing import CliRunner
 
 
 @pytest.fixture
@@ -47,10 +46,17 @@ def candidate(tmp_path, text):
 
 
 def test_help_starts_without_torch_and_documents_the_exit_codes():
-    script = "import sys; from codasmith.agent.cli import app; print('torch' in sys.modules, 'pydantic' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.split() == ["False", "False"]
+    script = "import sys; import codasmith.agent.cli; print('torch' in sys.modules or 'pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "False"
     text = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
-    for words in ("0 admitted", "1 the candidate failed", "2 a mistake", "3 this machine cannot", "4 the budget", "130"):
+    for words in (
+        "0 admitted",
+        "1 the candidate failed",
+        "2 a mistake",
+        "3 this machine cannot",
+        "4 the budget",
+        "130",
+    ):
         assert words in text
 
 
@@ -110,7 +116,9 @@ def test_a_missing_key_is_named(cli, monkeypatch):
     assert code == 2 and "ANTHROPIC_API_KEY" in err
 
 
-@pytest.mark.parametrize(("text", "code", "status"), [("fine", 0, "checked"), ("WRONG", 1, "refused"), ("BROKEN", 3, "failed")])
+@pytest.mark.parametrize(
+    ("text", "code", "status"), [("fine", 0, "checked"), ("WRONG", 1, "refused"), ("BROKEN", 3, "failed")]
+)
 def test_check_gives_the_verdict_as_table_document_and_exit_code(cli, tmp_path, text, code, status):
     path = candidate(tmp_path, f"x = 1  # {text}\n")
     found, out, _ = cli("check", "linear_bias", path)

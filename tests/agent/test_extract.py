@@ -1,5 +1,4 @@
 import pytest
-
 from codasmith.agent.extract import LARGEST, extract
 
 

@@ -1,5 +1,4 @@
 import pytest
-
 from codasmith.agent.feedback import attempt_turns, cut, feedback
 from codasmith.agent.history import Attempt, History
 from codasmith.gate.verdict import Finding, StageResult, Verdict
@@ -23,7 +22,13 @@ def history_of(*attempts):
         common = {"n": 0, "time": "2026-01-01T00:00:00+00:00", "attempt": a.number}
         history.apply({**common, "event": "answer", "text": a.text or a.source})
         history.apply(
-            {**common, "event": "verdict", "source": a.source, "verdict": a.verdict.model_dump(mode="json"), "repeats": a.repeats}
+            {
+                **common,
+                "event": "verdict",
+                "source": a.source,
+                "verdict": a.verdict.model_dump(mode="json"),
+                "repeats": a.repeats,
+            }
         )
     return history
 
@@ -60,7 +65,9 @@ def test_a_repeated_file_is_called_one():
 
 
 def test_the_best_and_the_newest_attempt_are_told_in_that_order():
-    far = Attempt(1, source="far = 1\n", verdict=refused(message="far message", passed=["read", "interpret"], stage="compile"))
+    far = Attempt(
+        1, source="far = 1\n", verdict=refused(message="far message", passed=["read", "interpret"], stage="compile")
+    )
     middle = Attempt(2, source="middle = 1\n", verdict=refused(message="middle message"))
     newest = Attempt(3, source="newest = 1\n", verdict=refused(message="newest message"))
     turns = attempt_turns(history_of(far, middle, newest))

@@ -7,7 +7,6 @@ import sys
 from datetime import datetime
 
 import pytest
-
 from codasmith.agent.errors import MachineCannot, UserMistake
 from codasmith.agent.journal import Journal, read, seconds_active
 
@@ -86,7 +85,9 @@ def test_values_of_keys_are_never_written(tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_API_KEY", "EMPTY")
     path = tmp_path / "run.jsonl"
     with Journal(path) as journal:
-        written = journal.write("error", message="bad key sk-abcdefghij.", more=[{"k": 'x quoted"and\\slashed y'}], note="EMPTY")
+        written = journal.write(
+            "error", message="bad key sk-abcdefghij.", more=[{"k": 'x quoted"and\\slashed y'}], note="EMPTY"
+        )
     text = path.read_text()
     assert "sk-abcdefghij" not in text and "slashed" not in text
     assert written["message"] == "bad key [OPENAI_API_KEY]."

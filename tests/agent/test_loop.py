@@ -1,5 +1,4 @@
 import pytest
-
 from codasmith.agent import loop
 from codasmith.agent.budget import Budget
 from codasmith.agent.errors import Interrupted
@@ -108,7 +107,7 @@ def test_the_same_file_again_is_not_judged_again_and_ends_the_run_at_the_third(r
     model = scripted(*[code("WRONG")] * 5)
     result = run(model)
     assert (result.ended, len(result.attempts), len(fake_gate.judged)) == ("repeats", 3, 1)
-    assert "same file as your answer 1" in model.asked[1 + 1][-1].content
+    assert "same file as your answer 1" in model.asked[2][-1].content
     assert exit_code(result) == 1
 
 
@@ -124,7 +123,7 @@ def test_a_refusal_of_the_registry_is_recorded_and_said(run, scripted, code):
 
     result = run(scripted(code("tax=1.02 x")), admit=refuse)
     assert result.status == "passed" and result.best.not_kept == "the store is full"
-    assert [e for e in read(run.path)[0] if e["event"] == "error"][0]["what"] == "admission"
+    assert next(e for e in read(run.path)[0] if e["event"] == "error")["what"] == "admission"
 
 
 def test_a_model_that_never_answers_is_an_error_in_the_journal(run, scripted):

@@ -1,7 +1,6 @@
 import re
 
 import pytest
-
 from codasmith.agent.prompt import EXAMPLES, example_for, fence, one_line, system_text, task_text
 from codasmith.primitives import REGISTRY, read
 from codasmith.tasks import catalogue, load_task
@@ -101,7 +100,6 @@ def test_the_closed_answer_of_a_worked_example_computes_its_task(name):
     from importlib import resources
 
     import torch
-
     from codasmith.primitives import evaluate
     from codasmith.tasks import draw, from_kernel, oracle, to_kernel
 

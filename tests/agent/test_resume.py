@@ -7,7 +7,6 @@ import sys
 import time
 
 import pytest
-
 from codasmith.agent import campaign
 from codasmith.agent.budget import Budget
 from codasmith.agent.errors import UserMistake
@@ -178,7 +177,9 @@ def test_a_changed_task_is_refused(tmp_path, gpu, scripted, code):
         campaign.resume(path, model=scripted())
 
 
-@pytest.mark.parametrize("content", ["", "notes\n", '{"n": 1, "time": "2026-01-01T00:00:00+00:00", "event": "start"}\n'])
+@pytest.mark.parametrize(
+    "content", ["", "notes\n", '{"n": 1, "time": "2026-01-01T00:00:00+00:00", "event": "start"}\n']
+)
 def test_a_file_that_is_no_journal_is_refused_and_left_as_it_is(tmp_path, content):
     path = tmp_path / "file.txt"
     path.write_text(content)
@@ -202,7 +203,16 @@ def test_ctrl_c_on_the_command_line_stops_cleanly_and_the_run_goes_on(tmp_path):
     """The real command, asking a program that never answers."""
     path = tmp_path / "run.jsonl"
     line = f"{sys.executable} -c 'import time; time.sleep(60)'"
-    command = [sys.executable, "-m", "codasmith.agent", "run", "linear_bias", "--model", f"command:{line}", "--cpu-only"]
+    command = [
+        sys.executable,
+        "-m",
+        "codasmith.agent",
+        "run",
+        "linear_bias",
+        "--model",
+        f"command:{line}",
+        "--cpu-only",
+    ]
     process = subprocess.Popen([*command, "--journal", path], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (path.exists() and "prompt" in names(path)):

@@ -78,7 +78,8 @@ def test_the_wheel_works_beside_folders_with_the_same_names(wheel, tmp_path):
     python = tmp_path / "venv" / "bin" / "python"
     site = Path(run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip())
     zipfile.ZipFile(found).extractall(site)
-    (site / "parent.pth").write_text(sysconfig.get_path("purelib") + "\n")  # a path of a .pth: its own .pth do not count
+    # A folder that a .pth file names is searched for packages, and its own .pth files do not count.
+    (site / "parent.pth").write_text(sysconfig.get_path("purelib") + "\n")
 
     elsewhere = tmp_path / "elsewhere"
     for name in ("tasks", "agent", "evals", "primitives", "gate"):
