@@ -99,6 +99,8 @@ def _build(job: dict[str, Any]) -> dict[str, Any]:
         objects.append(folder / f"join_{sink.field}.o")
         compile_join(join).export_to_c(object_file_path=str(objects[-1]), function_name=signature.join_symbol(sink))
     _link(objects, Path(job["object"]))
+    for part in objects:
+        part.unlink()
     fields = tuple(plan.gemm_cls.EpilogueArguments._fields)
     return {
         "signature": signature.model_copy(update={"fields": fields}).model_dump(mode="json"),

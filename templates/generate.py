@@ -87,6 +87,25 @@ class Generated:
         return hashlib.sha256(self.source.encode()).hexdigest()
 
 
+def blank_signature(frame: Frame, schedule: Schedule) -> Signature:
+    """The task's part of a signature; an epilogue's arguments are not filled in."""
+    return Signature(
+        abi=ABI,
+        task=frame.task,
+        schedule=schedule,
+        mode="element",
+        storage=frame.storage,
+        a=frame.a,
+        a_transposed=frame.a_transposed,
+        b=frame.b,
+        b_transposed=frame.b_transposed,
+        tensors=frame.tensors,
+        inputs=frame.inputs,
+        outputs=frame.outputs,
+        accumulates=frame.accumulates,
+    )
+
+
 def generate(graph: Graph, frame: Frame, schedule: Schedule) -> Generated:
     """Generate the kernel source for a graph. Raises TemplateError where quack has no way to run it."""
     graph = graph.canonical()
@@ -141,24 +160,8 @@ class _Writer:
             body=self.body,
             results=self.results,
         )
-        frame = self.frame
-        signature = Signature(
-            abi=ABI,
-            task=frame.task,
-            schedule=self.schedule,
-            mode=self.mode,
-            storage=frame.storage,
-            a=frame.a,
-            a_transposed=frame.a_transposed,
-            b=frame.b,
-            b_transposed=frame.b_transposed,
-            tensors=frame.tensors,
-            inputs=frame.inputs,
-            outputs=frame.outputs,
-            d=self.d,
-            c=self.c,
-            arguments=tuple(self.arguments),
-            accumulates=frame.accumulates,
+        signature = blank_signature(self.frame, self.schedule).model_copy(
+            update={"mode": self.mode, "d": self.d, "c": self.c, "arguments": tuple(self.arguments)}
         )
         return Generated(source, signature)
 
