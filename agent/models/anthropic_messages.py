@@ -49,8 +49,7 @@ class AnthropicMessages(Hosted):
         return request
 
     def whole(self, request: dict[str, Any]) -> Answer:
-        # The SDK refuses long answers in one piece unless a timeout comes with the request itself.
-        message = self.client.messages.create(**request, timeout=self.client.timeout)
+        message = self.client.messages.create(**request)
         content = given(message, "content")
         if not isinstance(content, list):
             raise not_understood(self.endpoint)

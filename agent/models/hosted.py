@@ -48,6 +48,7 @@ class Hosted:
         self.client: Any = getattr(self.sdk, self.provider)(
             api_key=self.endpoint.key.get_secret_value(),
             base_url=self.endpoint.url.get_secret_value(),
+            # Not the SDK's default, with which Anthropic's refuses long answers in one piece.
             timeout=self.sdk.Timeout(timeout, connect=min(timeout, 10.0)),
             max_retries=0,  # `patience` retries, so that there is one place that does
         )

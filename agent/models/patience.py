@@ -66,7 +66,8 @@ def ask_patiently(once: Callable[[OnText | None], T], patience: Patience, on_tex
         return asked + random.uniform(0, patience.first)  # so that many workers do not come back as one
 
     def exhausted(state: tenacity.RetryCallState) -> bool:
-        return state.idle_for + state.upcoming_sleep > patience.wait
+        waited = state.idle_for + state.upcoming_sleep
+        return state.attempt_number >= patience.attempts or waited > patience.wait
 
     def tell(state: tenacity.RetryCallState) -> None:
         nonlocal heard
@@ -78,7 +79,7 @@ def ask_patiently(once: Callable[[OnText | None], T], patience: Patience, on_tex
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception(worth_it),
         wait=wait,
-        stop=tenacity.stop_any(tenacity.stop_after_attempt(patience.attempts), exhausted),
+        stop=exhausted,
         sleep=patience.sleep,
         before_sleep=tell,
         reraise=True,

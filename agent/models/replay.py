@@ -73,11 +73,13 @@ def _answers(path: Path, problems: list[str]) -> list[tuple[Answer, str]]:
 
 def _answer(event: dict, number: int, path: Path) -> tuple[Answer, str]:
     try:
-        answer = Answer(
-            text=event.get("text"),
-            usage=event.get("usage") or Usage(known=False),
-            model=event.get("model") or "unknown",
-            stop_reason=event.get("stop_reason") or "end",
+        answer = Answer.model_validate(
+            {
+                "text": event.get("text"),
+                "usage": event.get("usage") or Usage(known=False),
+                "model": event.get("model") or "unknown",
+                "stop_reason": event.get("stop_reason") or "end",
+            }
         )
     except ValidationError as error:
         field = error.errors()[0]["loc"][0]

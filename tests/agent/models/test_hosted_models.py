@@ -297,7 +297,8 @@ def test_an_exception_of_the_listener_is_its_own(setting, conversation):
 
 
 def test_a_long_answer_in_one_piece_is_allowed(setting, conversation):
-    assert setting.model(setting.api.whole("ok")).answer(conversation, max_tokens=100_000).text == "ok"
+    model = setting.model(setting.api.whole("ok"), timeout=600.0)
+    assert model.answer(conversation, max_tokens=100_000).text == "ok"
 
 
 def test_the_journal_can_hold_an_answer(setting, conversation):
