@@ -75,7 +75,7 @@ def why_not(evaluation: Evaluation, task: Task) -> str:
         return f'its verdict is "{verdict.status}"{found}, and only "passed" from a real GPU admits'
     if not verdict.environment.get("gpu"):
         return "its verdict names no GPU; run the gate where there is one"
-    outcomes = {s.stage: s.outcome for s in verdict.stages}
+    outcomes: dict[str, str] = {s.stage: s.outcome for s in verdict.stages}
     for stage in NEEDED:
         if outcomes.get(stage) != "passed":
             return f"its verdict has no passed {stage} stage; run the whole gate"

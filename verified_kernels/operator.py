@@ -37,6 +37,7 @@ class Operator:
         self.overload = getattr(getattr(torch.ops, NAMESPACE), qualified).default
         self._names = tuple(task.tensors)
         self._storage = tuple(t.dtype is None and bool(t.dimensions) for t in task.tensors.values())
+        self._tensors = tuple(bool(t.dimensions) for t in task.tensors.values())
         self._a = self._names.index(task.gemm.a)
         self._inputs_returned = tuple(self._names.index(n) if n in task.accumulates else -1 for n in task.outputs)
         self.__name__, self.__doc__ = task.name, task.doc
@@ -52,6 +53,9 @@ class Operator:
     def __call__(self, *inputs: Value, **named: Value) -> torch.Tensor | tuple[torch.Tensor, ...]:
         if named or len(inputs) != len(self._names):
             inputs = self._in_order(inputs, named)
+        for value, wanted in zip(inputs, self._tensors, strict=True):
+            if isinstance(value, torch.Tensor) is not wanted:
+                raise self._wrong_kind(inputs)
         kind = inputs[self._a].device.type
         if torch.is_autocast_enabled(kind):
             dtype = torch.get_autocast_dtype(kind)
@@ -60,7 +64,7 @@ class Operator:
         if not self.task.accumulates:
             return fresh
         rest = iter(fresh if isinstance(fresh, tuple | list) else (fresh,))
-        results = tuple(inputs[i] if i >= 0 else next(rest) for i in self._inputs_returned)
+        results: tuple[torch.Tensor, ...] = tuple(inputs[i] if i >= 0 else next(rest) for i in self._inputs_returned)
         return results[0] if len(results) == 1 else results
 
     def why_not(self, *inputs: Value, **named: Value) -> str | None:
@@ -79,6 +83,13 @@ class Operator:
                 found = f"{wrong[0]} is not expected" if wrong else f"{missing[0]} is missing"
             raise InputError(f"{self.task.name} takes {', '.join(names)}, and {found}; pass each once")
         return tuple(given[n] if n in given else named[n] for n in names)
+
+    def _wrong_kind(self, inputs: tuple[Value, ...]) -> InputError:
+        for (name, tensor), value in zip(self.task.tensors.items(), inputs, strict=True):
+            if isinstance(value, torch.Tensor) is not bool(tensor.dimensions):
+                wanted = "a tensor" if tensor.dimensions else "a Python number"
+                return InputError(f"{self.task.name}: {name} is a {type(value).__name__}; pass {wanted}, {tensor}")
+        raise AssertionError
 
     def __repr__(self) -> str:
         behind = self.entry.name if self.entry else "no admitted kernel, runs the reference"

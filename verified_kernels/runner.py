@@ -22,7 +22,7 @@ from ..templates.signature import Signature
 from . import cache as libraries
 from . import choice, unfused
 from .errors import FallbackWarning, InputError, OutsideDomain, RegistryError
-from .record import CompiledObject
+from .record import CompiledObject, Evidence
 from .sizes import Value, sizes_of
 from .store import Entry
 
@@ -69,7 +69,7 @@ class Runner:
             self._refuse(plan.reason)
             fresh = unfused.run(self.task, values)
         else:
-            fresh = self._launch(plan, values)
+            fresh = self._launch(plan.kernel, plan, values)
         return fresh[0] if len(fresh) == 1 else fresh
 
     def plan(self, values: tuple[Value, ...]) -> Plan:
@@ -85,7 +85,7 @@ class Runner:
             plan = self._plans[key] = self._decide(values)
         return plan
 
-    def _launch(self, plan: Plan, values: tuple[Value, ...]) -> tuple[torch.Tensor, ...]:
+    def _launch(self, kernel: Kernel, plan: Plan, values: tuple[Value, ...]) -> tuple[torch.Tensor, ...]:
         inputs = dict(zip(self.task.tensors, values, strict=True))
         device = inputs[self.task.gemm.a].device
         outputs = {name: inputs[name] for name in self.task.accumulates}
@@ -99,7 +99,7 @@ class Runner:
             )
             outputs[name] = result
             fresh.append(result)
-        plan.kernel(inputs, outputs)
+        kernel(inputs, outputs)
         return tuple(fresh)
 
     def _decide(self, values: tuple[Value, ...]) -> Plan:
@@ -115,14 +115,14 @@ class Runner:
         if reason:
             return Plan(None, reason=reason)
         storage = next((s for s, dtype in DTYPES.items() if dtype == a.dtype), str(a.dtype))
-        entries = [e for e in self.entries if storage in e.record.storages]
+        entries = [(e, seen) for e in self.entries if (seen := e.record.of(storage))]
         if not entries:
             known = " and ".join(sorted({s for e in self.entries for s in e.record.storages}))
             return Plan(
                 None, reason=f"{self.task.gemm.a} is {storage}, and the kernel was verified for {known}; convert it"
             )
         inputs = dict(zip(self.task.tensors, values, strict=True))
-        for entry, compiled in self._candidates(entries, storage, sizes):
+        for entry, compiled in self._candidates(entries, sizes):
             reason = template.refuse(compiled.signature, inputs)
             if reason:
                 continue
@@ -134,11 +134,11 @@ class Runner:
         return Plan(None, reason=reason or "the entry holds no compiled object; verify the kernel again")
 
     def _candidates(
-        self, entries: list[Entry], storage: str, sizes: dict[str, int]
+        self, entries: list[tuple[Entry, Evidence]], sizes: dict[str, int]
     ) -> list[tuple[Entry, CompiledObject]]:
         if self.batch_invariant:
-            return [(entries[0], o) for o in choice.pinned(entries[0].record.of(storage))]
-        return [(e, o) for e in entries for o in choice.by_shape(e.record.of(storage), sizes)]
+            return [(entry, compiled) for entry, seen in entries[:1] for compiled in choice.pinned(seen)]
+        return [(entry, compiled) for entry, seen in entries for compiled in choice.by_shape(seen, sizes)]
 
     def _outputs(self, signature: Signature, sizes: dict[str, int]) -> tuple:
         selected = {a.name for a in signature.arguments if a.join == "select"}

@@ -14,7 +14,7 @@ from rich.text import Text
 from ..tasks import Task, TaskError
 from .errors import RegistryError
 from .load import find, resolve, stale
-from .record import Measure, Record
+from .record import Evidence, Measure, Record
 from .store import Entry, scan
 
 
@@ -127,7 +127,7 @@ def render(description: Description) -> RenderableType:
         Syntax(description.source.strip(), "python", background_color="default"),
     ]
     for evidence in record.evidence:
-        parts += [Text(""), _times(record, evidence.storage)]
+        parts += [Text(""), _times(evidence)]
     if listing.note:
         parts.append(Text(f"\n{listing.note}", style="yellow"))
     return Group(*parts)
@@ -156,12 +156,13 @@ def _facts(description: Description) -> list[tuple[str, str]]:
     return [(k, v) for k, v in facts if v]
 
 
-def _times(record: Record, storage: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False, title=f"{storage}, the best schedule of each shape")
+def _times(evidence: Evidence) -> Table:
+    table = Table(
+        box=None, header_style="bold", pad_edge=False, title=f"{evidence.storage}, the best schedule of each shape"
+    )
     table.title_justify = "left"
     for title in ("workload", "schedule", "ms", "tax", "x eager", "x compile", "roofline"):
         table.add_column(title, justify="left" if title in ("workload", "schedule") else "right")
-    evidence = record.of(storage)
     for row in evidence.workloads:
         best = next((b.schedule for b in evidence.best if b.sizes == row.workload.sizes), None)
         timings = [t for t in row.timings if t.schedule == best] or list(row.timings[:1])

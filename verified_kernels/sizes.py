@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import torch
+from typing import Any
 
 from ..tasks import Task
 from .errors import InputError
 
-Value = torch.Tensor | float | int
+Value = Any
+"""A tensor, or a Python number where the task has a scalar."""
 
 
 def sizes_of(task: Task, values: Sequence[Value]) -> dict[str, int]:

@@ -78,6 +78,15 @@ def test_inputs_by_keyword_and_what_is_missing(plain, sample):
         op(x, w, rstd, alpha, x=x)
 
 
+def test_a_number_for_a_tensor_and_a_tensor_for_a_number_are_named(plain, sample):
+    op = plain("sample_gated")
+    x, w, rstd, alpha = values_of(sample("sample_gated"))
+    with pytest.raises(InputError, match=r"rstd is a float; pass a tensor, \[M\] f32"):
+        op(x, w, 1.0, alpha)
+    with pytest.raises(InputError, match="alpha is a Tensor; pass a Python number"):
+        op(x, w, rstd, torch.tensor(alpha))
+
+
 def test_an_accumulated_output_is_written_in_place(plain, sample):
     op = plain("sample_accumulate")
     dy, w, dx = values_of(sample("sample_accumulate"))
