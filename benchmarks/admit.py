@@ -1,0 +1,77 @@
+"""Put hand-written kernels through the gate and keep those that pass: `python benchmarks/admit.py TASK ...`.
+
+One call builds, checks and times; with --compile-only it stops where a GPU is needed, so that a machine
+without one can compile ahead (objects are kept by content under CODASMITH_CACHE).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from codasmith import gate, verified_kernels
+from codasmith.tasks import catalogue, load_task
+
+HAND_WRITTEN = Path(verified_kernels.__file__).parent / "hand_written"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tasks", nargs="*", help="names of the catalogue; all by default")
+    parser.add_argument("--storage", nargs="+", default=["bf16"], choices=["bf16", "fp16"])
+    parser.add_argument("--tier", default="closed", choices=["closed", "cutedsl"])
+    parser.add_argument("--source", type=Path, default=HAND_WRITTEN, help="folder of candidates, TASK.py each")
+    parser.add_argument("--store", type=Path, help="where to keep what passes; nothing is kept without it")
+    parser.add_argument("--out", type=Path, help="JSON lines, one verdict a line")
+    parser.add_argument("--author", default="hand-written")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--compile-only", action="store_true")
+    parser.add_argument("--no-compile-baseline", action="store_true", help="do not measure torch.compile")
+    parser.add_argument("--limit-s", type=float, default=1e9, help="start no further task after so many seconds")
+    options = parser.parse_args()
+    started = time.monotonic()
+    for name in options.tasks or sorted(catalogue()):
+        task = load_task(name)
+        source = (options.source / f"{task.name}.py").read_text()
+        for storage in options.storage:
+            if time.monotonic() - started > options.limit_s:
+                print(f"{name} {storage}: not started, the time is up", flush=True)
+                continue
+            begun = time.monotonic()
+            evaluation = gate.evaluate(
+                task,
+                source,
+                tier=options.tier,
+                storage=storage,
+                cpu_only=options.compile_only,
+                rounds=options.rounds,
+                compile_baseline=not options.no_compile_baseline,
+            )
+            verdict = evaluation.verdict
+            if options.store and verdict.status == "passed":
+                entry = verified_kernels.admit(evaluation, task, author=options.author, store=options.store)
+                verdict = verdict.model_copy(update={"status": "admitted", "note": f"kept as {entry.name}"})
+            stages = " ".join(f"{s.stage} {s.seconds:.1f}s" for s in verdict.stages if s.outcome != "skipped")
+            print(f"{name} {storage}: {verdict.status} in {time.monotonic() - begun:.1f} s ({stages})", flush=True)
+            for line in filter(None, [verdict.note, str(verdict.finding or "")]):
+                print(f"  {line}", flush=True)
+            for row in verdict.timing.get("workloads", []):
+                print("  " + _line(row), flush=True)
+            if options.out:
+                with options.out.open("a") as stream:
+                    stream.write(json.dumps(verdict.model_dump(mode="json")) + "\n")
+
+
+def _line(row: dict) -> str:
+    sizes = " ".join(f"{k}{v}" for k, v in row["workload"]["sizes"].items())
+    text = f"{sizes}: {row['milliseconds']['kernel']:.3f} ms {row['schedule']}, tax {row['tax']['value']:.3f} over {row['bare']}"
+    text += f", {row['over_eager']['value']:.2f}x eager"
+    if "over_compile" in row:
+        text += f", {row['over_compile']['value']:.2f}x torch.compile"
+    return text + f", SoL {row['sol']:.2f}, {row['answer']}"
+
+
+if __name__ == "__main__":
+    main()

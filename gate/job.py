@@ -1,0 +1,57 @@
+"""What the referee is given to judge, and how a stage refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..tasks import Task, Workload
+from ..templates.signature import Signature
+from .verdict import Finding, StageResult
+
+
+class Refused(Exception):
+    """A stage found fault with the candidate."""
+
+    def __init__(self, finding: Finding, note: str = ""):
+        super().__init__(str(finding))
+        self.finding, self.note = finding, note
+
+
+@dataclass(frozen=True)
+class Object:
+    """A compiled kernel as the referee knows it: where it lies and how it is called."""
+
+    key: str
+    path: str
+    signature: Signature
+
+    @property
+    def schedule(self) -> str:
+        return self.signature.schedule.name
+
+    @staticmethod
+    def of(data: dict[str, Any]) -> Object:
+        signature = Signature.model_validate(data["signature"])
+        return Object(signature.symbol, data["object"], signature)
+
+
+@dataclass
+class Job:
+    """One candidate under judgement."""
+
+    task: Task
+    storage: str
+    candidate: list[Object]
+    bare: list[Object]
+    timed: list[Workload]
+    checked: list[Workload]
+    rounds: int
+    compile_baseline: bool
+    seed: int
+    exact: bool
+    say: Callable[[str, str], None]
+    stages: list[StageResult] = field(default_factory=list)
+    gated: list[str] = field(default_factory=list)
+    tuned: dict[str, dict[str, float]] = field(default_factory=dict)

@@ -1,0 +1,177 @@
+"""The values: every gated schedule on every workload, against float64, within the unfused path's own error.
+
+The kernel runs before the reference exists, on outputs filled with NaN, three times; its outputs are copied
+away, then compared.  What it did beside computing is looked at in the same pass: bytes beyond the tensors,
+inputs changed, outputs left unwritten, bits that differ from run to run, operands that do not matter.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..tasks import Workload, oracle, unfused
+from ..tasks.tensor import DTYPES
+from .buffers import BufferSet, place
+from .job import Job, Object, Refused
+from .patterns import diagnose
+from .tolerance import judge
+from .tune import bind
+from .verdict import Finding, StageResult
+
+if TYPE_CHECKING:
+    from .referee import Referee
+
+RUNS = 3
+
+
+def check(referee: Referee, job: Job) -> list[StageResult]:
+    """Both stages, numerics and guards. Raises Refused with the first fault."""
+    started = time.perf_counter()
+    rows: list[dict[str, Any]] = []
+    worst = 0.0
+    items = [item for item in job.candidate if item.schedule in job.gated]
+    seen: dict[str, int] = {"runs": 0, "workloads": 0}
+    for workload in [*job.checked, *job.timed]:
+        seeded = workload.model_copy(update={"seed": job.seed + workload.seed + 104729})
+        (buffers,) = place(referee.arena, job.task, seeded, 1)
+        answers = {item.schedule: _run(referee, job, item, buffers, seeded, seen) for item in items}
+        truth, plain = _references(job, buffers)
+        for schedule, outputs in answers.items():
+            errors = []
+            for name, actual in outputs.items():
+                found = judge(actual, truth[name], plain[name], _dtype(job, name))
+                errors.append({"output": name, **found.model_dump()})
+                if not found.ok:
+                    _refuse(job, schedule, seeded, name, actual, truth[name], found)
+                worst = max(worst, _share(found))
+            rows.append({"workload": workload.model_dump(mode="json"), "schedule": schedule, "errors": errors})
+        seen["workloads"] += 1
+        del answers, truth, plain
+        job.say("numerics", f"{workload.label} {workload.family}: {worst:.2f} of the bound at worst so far")
+    sensitive = _sensitivity(referee, job, items[0])
+    spent = time.perf_counter() - started
+    numerics = StageResult(
+        stage="numerics",
+        outcome="passed",
+        seconds=spent,
+        note=f"{len(items)} schedules on {seen['workloads']} workloads, {worst:.2f} of the bound at worst",
+        data={"workloads": rows, "worst": worst},
+    )
+    guards = StageResult(
+        stage="guards",
+        outcome="passed",
+        note=f"{seen['runs']} runs: bit-equal, inputs kept, nothing beyond the tensors; sensitive to {', '.join(sensitive)}",
+        data={"runs": seen["runs"], "sensitive": sensitive, "deterministic": True},
+    )
+    return [numerics, guards]
+
+
+def _run(
+    referee: Referee, job: Job, item: Object, buffers: BufferSet, workload: Workload, seen: dict[str, int]
+) -> dict[str, torch.Tensor]:
+    """Launch RUNS times; returns copies of the outputs. Raises Refused where a guard is hurt."""
+    before = {n: v.clone() for n, v in buffers.inputs.items() if isinstance(v, torch.Tensor)}
+    (call,) = bind(referee, f"check-{item.key}", item, [buffers])
+    first: dict[str, torch.Tensor] = {}
+    where = f"{item.schedule} on {workload.label} ({workload.family})"
+    for _ in range(RUNS):
+        buffers.poison()
+        for name in job.task.accumulates:
+            buffers.outputs[name].copy_(before[name])
+        torch.cuda.synchronize()
+        referee.runner.call("launch", calls=[call])
+        seen["runs"] += 1
+        copies = {n: t.clone() for n, t in buffers.outputs.items()}
+        if not first:
+            first = copies
+            continue
+        for name, tensor in copies.items():
+            if not torch.equal(tensor.view(torch.uint8), first[name].view(torch.uint8)):
+                _guard("guard-run-to-run", f"The output {name} differs from run to run on the same inputs ({where}).", name)
+    beyond = referee.arena.overrun()
+    if beyond:
+        _guard("guard-out-of-bounds", f"The kernel wrote beyond {beyond} ({where}).", None)
+    for name, tensor in before.items():
+        if name not in job.task.accumulates and not torch.equal(buffers.inputs[name], tensor):
+            _guard("guard-input-changed", f"The kernel changed its input {name} ({where}).", None)
+    for name in job.task.accumulates:
+        buffers.inputs[name].copy_(before[name])
+    referee.runner.call("forget")
+    return first
+
+
+def _references(job: Job, buffers: BufferSet) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    return oracle(job.task, buffers.inputs), unfused(job.task, buffers.inputs)
+
+
+def _dtype(job: Job, name: str) -> torch.dtype:
+    return DTYPES[job.task.outputs[name].dtype or job.storage]
+
+
+def _share(found: Any) -> float:
+    """How much of the bound an output's error takes."""
+    shares = [e / b for e, b in ((found.kernel_max, found.bound_max), (found.kernel_rms, found.bound_rms)) if b > 0]
+    return max(shares, default=0.0)
+
+
+def _refuse(
+    job: Job, schedule: str, workload: Workload, name: str, actual: torch.Tensor, truth: torch.Tensor, found: Any
+) -> None:
+    details = diagnose(name, actual, truth, job.task)
+    pattern = details.get("pattern") or "no known pattern"
+    raise Refused(
+        Finding(
+            code="wrong-values",
+            message=(
+                f"The output {name} is wrong on {workload.label} ({workload.family}) with {schedule}: error {found.kernel_max:.3g} "
+                f"at most and {found.kernel_rms:.3g} RMS, where {found.bound_max:.3g} and {found.bound_rms:.3g} are allowed; {pattern}."
+            ),
+            remedy="Compare the formula with the reference for this output.",
+            output=name,
+            details={"schedule": schedule, "workload": workload.model_dump(mode="json"), **details, **found.model_dump()},
+        )
+    )
+
+
+def _guard(code: str, message: str, output: str | None) -> None:
+    raise Refused(Finding(code=code, message=message, output=output))
+
+
+def _sensitivity(referee: Referee, job: Job, item: Object) -> list[str]:
+    """Redraw each input alone: some output must change where the reference's does."""
+    workload = job.checked[0].model_copy(update={"seed": job.seed + 15485863})
+    (buffers,) = place(referee.arena, job.task, workload, 1)
+    (call,) = bind(referee, f"sense-{item.key}", item, [buffers])
+    base = _outputs(referee, job, buffers, call)
+    base_truth = oracle(job.task, buffers.inputs)
+    sensitive = []
+    for name, tensor in job.task.tensors.items():
+        original = buffers.inputs[name]
+        if not isinstance(original, torch.Tensor) or name in job.task.accumulates:
+            continue
+        kept = original.clone()
+        original.copy_(original.roll(1, 0) if tensor.is_index or original.numel() > 1 else original + 1)
+        changed = _outputs(referee, job, buffers, call)
+        truth = oracle(job.task, buffers.inputs)
+        moved = any(not torch.equal(truth[n].to(base[n].dtype), base_truth[n].to(base[n].dtype)) for n in truth)
+        followed = any(not torch.equal(changed[n], base[n]) for n in changed)
+        original.copy_(kept)
+        if moved and not followed:
+            _guard("guard-insensitive", f"The input {name} makes no difference to the kernel's outputs, and it should.", None)
+        if followed:
+            sensitive.append(name)
+    return sensitive
+
+
+def _outputs(referee: Referee, job: Job, buffers: BufferSet, call: str) -> dict[str, torch.Tensor]:
+    kept = {n: buffers.inputs[n].clone() for n in job.task.accumulates}
+    buffers.poison()
+    torch.cuda.synchronize()
+    referee.runner.call("launch", calls=[call])
+    copies = {n: t.clone() for n, t in buffers.outputs.items()}
+    for name, tensor in kept.items():
+        buffers.inputs[name].copy_(tensor)
+    return copies

@@ -1,0 +1,119 @@
+"""A child process that takes commands and gives answers, one JSON line each.
+
+JSON, not pickles: what a less trusted process says cannot run anything here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+MAX_LINE = 16 * 2**20
+
+
+class ChildFailed(RuntimeError):
+    """The child died, hung, or answered out of turn: what happened, for a finding."""
+
+    def __init__(self, message: str, code: str):
+        super().__init__(message)
+        self.code = code
+
+
+class Child:
+    """One module run as a process."""
+
+    def __init__(self, module: str, *, start_s: float = 120.0, environment: dict[str, str] | None = None):
+        self.module = module
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
+            start_new_session=True,
+        )
+        self._buffer = b""
+        self._number = 0
+        self.read(start_s)
+
+    def send(self, op: str, **arguments: Any) -> int:
+        """Send a command and return its number."""
+        self._number += 1
+        line = json.dumps({"op": op, "number": self._number, **arguments}) + "\n"
+        try:
+            assert self.process.stdin is not None
+            self.process.stdin.write(line.encode())
+            self.process.stdin.flush()
+        except (BrokenPipeError, OSError):
+            raise self._dead() from None
+        return self._number
+
+    def read(self, limit_s: float) -> dict[str, Any]:
+        """The next line. Raises ChildFailed where the child dies, hangs or writes something else."""
+        assert self.process.stdout is not None
+        deadline = time.monotonic() + limit_s
+        fd = self.process.stdout.fileno()
+        while b"\n" not in self._buffer:
+            ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                self.kill()
+                raise ChildFailed(f"it did not finish within {limit_s:.0f} s and was stopped", "hang")
+            chunk = os.read(fd, 1 << 20)
+            if not chunk:
+                raise self._dead()
+            self._buffer += chunk
+            if len(self._buffer) > MAX_LINE:
+                self.kill()
+                raise ChildFailed("it wrote more than an answer holds and was stopped", "flood")
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            self.kill()
+            raise ChildFailed("it wrote something that is no answer and was stopped", "forged") from None
+        return answer
+
+    def call(self, op: str, limit_s: float = 60.0, **arguments: Any) -> dict[str, Any]:
+        """A command and its answer. Raises ChildFailed where it fails."""
+        number = self.send(op, **arguments)
+        answer = self.read(limit_s)
+        if answer.get("number") != number:
+            self.kill()
+            raise ChildFailed("it answered out of turn and was stopped", "forged")
+        if not answer.get("ok"):
+            raise ChildFailed(str(answer.get("error", "it failed without a reason")), "error")
+        return answer
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        if self.alive:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream:
+                try:
+                    stream.close()
+                except OSError:
+                    pass
+
+    def _dead(self) -> ChildFailed:
+        try:
+            status = self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            status = self.process.returncode
+        if status < 0:
+            name = signal.Signals(-status).name if -status in {int(s) for s in signal.Signals} else str(-status)
+            return ChildFailed(f"the process was ended by signal {name}", "crash")
+        return ChildFailed(f"the process ended with status {status}", "crash")

@@ -1,0 +1,269 @@
+"""The gate: one candidate through the stages in order of cost, to one verdict.
+
+read, interpret and compile run here and in the compile server, without a GPU; tune, numerics, guards and
+timing run at the referee.  Without a GPU the verdict ends at "checked", which admits nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..primitives import Graph
+from ..primitives.graph import Builder
+from ..tasks import Task, TaskError, Workload
+from ..templates import ABI
+from ..templates.compile import Compiled
+from ..templates.generate import Frame, generate
+from ..templates.schedule import SCHEDULES, Schedule
+from ..templates.signature import Signature, TensorSpec
+from .compile import compile_stage
+from .frame import frame_of
+from .interpret import interpret_stage
+from .machine import environment, has_gpu
+from .pipe import ChildFailed
+from .read import read_stage
+from .session import Session
+from .timing import summarise
+from .verdict import StageResult, Status, Tier, Verdict
+
+Progress = Callable[[str, str], None]
+"""progress(stage, one line)"""
+
+ROUNDS = 11
+BARE = SCHEDULES[:4]
+"""Schedules of the bare template that the tax is measured against, beside cuBLAS."""
+
+_session: Session | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A verdict, and what it was given for."""
+
+    verdict: Verdict
+    source: str
+    task: Task
+    tier: Tier
+    storage: str
+    objects: dict[str, Path] = field(default_factory=dict)
+    """The gated objects, by schedule."""
+    signatures: dict[str, Signature] = field(default_factory=dict)
+    graph: Graph | None = None
+
+
+def session() -> Session:
+    """The process's compile server and referee, made at first use."""
+    global _session
+    if _session is None:
+        _session = Session()
+    return _session
+
+
+def evaluate(
+    task: Task,
+    source: str,
+    *,
+    tier: Tier = "closed",
+    storage: str = "bf16",
+    cpu_only: bool = False,
+    progress: Progress | None = None,
+    workspace: Path | None = None,
+    schedules: Sequence[Schedule] = SCHEDULES,
+    workloads: Sequence[Workload] | None = None,
+    compile_baseline: bool = True,
+    rounds: int = ROUNDS,
+) -> Evaluation:
+    """Judge one candidate.
+
+    source: the candidate file's text. tier: "closed" (read, never executed) or "cutedsl" (compiled in a child).
+    storage: "bf16" or "fp16". cpu_only: stop after the stages that need no GPU.
+    workloads: what to time; the task's own by default. compile_baseline: measure torch.compile of the reference too.
+    Never raises for what a candidate does; whatever stops the gate itself gives the status "failed".
+    """
+    say = progress or (lambda stage, line: None)
+    gpu = not cpu_only and has_gpu()
+    run = _Run(task, source, tier, storage, say)
+    try:
+        graph = run.read_and_interpret()
+        if run.stopped:
+            return run.end("refused")
+        if workspace is not None:
+            session().compiler.folder = workspace
+        if gpu:
+            session().compiler.start()
+        compiled = run.compile(graph, schedules)
+        if run.stopped:
+            return run.end("refused", graph)
+        if not gpu:
+            run.skip("a Hopper GPU is needed" if not cpu_only else "only the stages without a GPU were asked for")
+            return run.end("checked", graph, compiled)
+        run.judge(graph, compiled, workloads, compile_baseline, rounds)
+        if run.stopped:
+            return run.end("refused", graph)
+        return run.end("passed", graph, compiled)
+    except (ChildFailed, TaskError, OSError) as error:
+        return run.fail(f"{type(error).__name__}: {error}" if isinstance(error, OSError) else str(error))
+
+
+def check(task: Task, source: str, **options: Any) -> Evaluation:
+    """The stages that need no GPU."""
+    return evaluate(task, source, cpu_only=True, **options)
+
+
+class _Run:
+    def __init__(self, task: Task, source: str, tier: Tier, storage: str, say: Progress):
+        self.task, self.source, self.tier, self.storage, self.say = task, source, tier, storage, say
+        self.stages: list[StageResult] = []
+        self.gated: list[str] | None = None
+        self.environment: dict[str, str] = {}
+
+    @property
+    def stopped(self) -> bool:
+        return any(s.outcome == "failed" for s in self.stages)
+
+    def read_and_interpret(self) -> Graph | None:
+        self.say("read", "reading the candidate")
+        started = time.perf_counter()
+        result, graph = read_stage(self.task, self.source, self.tier)
+        self._add(result, started)
+        if self.stopped:
+            return None
+        if graph is None:
+            self.stages.append(StageResult(stage="interpret", outcome="skipped", note="the open tier is not interpreted"))
+            return None
+        started = time.perf_counter()
+        self.say("interpret", "computing it in float64 on small shapes")
+        self._add(interpret_stage(self.task, graph), started)
+        return graph
+
+    def compile(self, graph: Graph | None, schedules: Sequence[Schedule]) -> list[Compiled]:
+        started = time.perf_counter()
+        self.say("compile", f"compiling {len(schedules)} schedules for sm_90a")
+        result, compiled = compile_stage(
+            self.task,
+            graph,
+            self.source,
+            tier=self.tier,
+            storage=self.storage,
+            compiler=session().compiler,
+            schedules=schedules,
+            progress=self.say,
+        )
+        self._add(result, started)
+        return compiled
+
+    def judge(
+        self,
+        graph: Graph | None,
+        compiled: list[Compiled],
+        workloads: Sequence[Workload] | None,
+        compile_baseline: bool,
+        rounds: int,
+    ) -> None:
+        task, storage = self.task, self.storage
+        self.environment = environment()
+        bare = [f.result() for f in [session().compiler.submit(s, g) for s, g in bare_kernels(task, storage)]]
+        timed = list(workloads if workloads is not None else task.workloads(storage))
+        job = {
+            "task": f"{task.path}:{task.name}",
+            "storage": storage,
+            "candidate": [_object(c) for c in compiled if c.ok],
+            "bare": [_object(c) for c in bare if c.ok],
+            "timed": [w.model_dump(mode="json") for w in timed],
+            "checked": [w.model_dump(mode="json") for w in task.correctness_workloads(storage)],
+            "rounds": rounds,
+            "compile_baseline": compile_baseline,
+            "exact": False,
+        }
+        self.say("tune", "racing the schedules")
+        stages = session().judge(job, self.say)
+        self.stages += stages
+        for stage in stages:
+            self.say(stage.stage, stage.note or str(stage.finding or ""))
+            if stage.stage == "tune" and stage.outcome == "passed":
+                self.gated = stage.data["gated"]
+
+    def skip(self, reason: str) -> None:
+        for stage in ("tune", "numerics", "guards", "timing"):
+            self.stages.append(StageResult.model_validate({"stage": stage, "outcome": "skipped", "note": reason}))
+
+    def end(self, status: Status, graph: Graph | None = None, compiled: list[Compiled] | None = None) -> Evaluation:
+        kept = [c for c in compiled or [] if c.ok and (self.gated is None or c.schedule in self.gated)]
+        timing: dict[str, Any] = {}
+        for stage in self.stages:
+            if stage.stage == "timing" and stage.data:
+                timing = {**summarise(stage.data["workloads"]), "workloads": stage.data["workloads"]}
+        verdict = Verdict(
+            task=self.task.name,
+            task_digest=self.task.digest,
+            candidate_digest=candidate_digest(self.task, self.source),
+            tier=self.tier,
+            status=status,
+            stages=tuple(self.stages),
+            environment=self.environment,
+            timing=timing,
+        )
+        return Evaluation(
+            verdict=verdict,
+            source=self.source,
+            task=self.task,
+            tier=self.tier,
+            storage=self.storage,
+            objects={c.schedule: c.object for c in kept if c.object},
+            signatures={c.schedule: c.signature for c in kept if c.signature},
+            graph=graph,
+        )
+
+    def fail(self, note: str) -> Evaluation:
+        evaluation = self.end("failed")
+        verdict = evaluation.verdict.model_copy(update={"note": f"the gate could not finish: {note}"})
+        return Evaluation(verdict, self.source, self.task, self.tier, self.storage)
+
+    def _add(self, result: StageResult, started: float) -> None:
+        if not result.seconds:
+            result = result.model_copy(update={"seconds": time.perf_counter() - started})
+        self.stages.append(result)
+        self.say(result.stage, result.note or str(result.finding or result.outcome))
+
+
+def candidate_digest(task: Task, source: str) -> str:
+    """sha256 over the source, the task and the template's ABI."""
+    return hashlib.sha256("\0".join((source, task.digest, ABI)).encode()).hexdigest()
+
+
+def bare_kernels(task: Task, storage: str) -> list[tuple[str, Signature]]:
+    """The template without an epilogue on the task's operands: sources and signatures."""
+    builder = Builder()
+    graph = builder.finish({"product": builder.acc()})
+    at, bt = task.gemm.a_transposed, task.gemm.b_transposed
+    m, n, k = (1, "M"), (1, "N"), (1, "K")
+    # The same names for every task, so that every task shares the compiled objects.
+    bare = Frame(
+        task="bare",
+        storage=storage,
+        a="a",
+        a_transposed=at,
+        b="b",
+        b_transposed=bt,
+        tensors={
+            "a": TensorSpec(shape=(k, m) if at else (m, k), dtype=storage),
+            "b": TensorSpec(shape=(n, k) if bt else (k, n), dtype=storage),
+            "product": TensorSpec(shape=(m, n), dtype=storage),
+        },
+        inputs=("a", "b"),
+        outputs=("product",),
+    )
+    generated = [generate(graph, bare, schedule) for schedule in BARE]
+    return [(g.source, g.signature) for g in generated]
+
+
+def _object(compiled: Compiled) -> dict[str, Any]:
+    assert compiled.signature is not None
+    return {"object": str(compiled.object), "signature": compiled.signature.model_dump(mode="json")}
+
+

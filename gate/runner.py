@@ -1,0 +1,105 @@
+"""The runner: loads compiled objects and launches them on buffers that the referee shares.
+
+It holds no reference and no seed.  Commands come as JSON lines on standard input, answers go as JSON lines
+to the descriptor that was standard output when it started; whatever a loaded object prints goes nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..templates.launch import Kernel
+from ..templates.signature import Signature
+from .arena import View
+
+
+class Runner:
+    """What is loaded and bound at present."""
+
+    def __init__(self) -> None:
+        self.view: View | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        self.kernels: dict[str, Kernel] = {}
+        self.calls: dict[str, tuple[Kernel, dict, dict, dict]] = {}
+        self.graphs: dict[str, torch.cuda.CUDAGraph] = {}
+
+    def answer(self, command: dict[str, Any]) -> dict[str, Any]:
+        return getattr(self, f"do_{command.pop('op')}")(**command) or {}
+
+    def do_attach(self, handle: list[Any], size: int) -> None:
+        self.view = View(handle, size)
+
+    def do_reset(self) -> None:
+        self.reset()
+
+    def do_forget(self) -> None:
+        """Drop bindings and graphs; objects stay loaded."""
+        self.calls.clear()
+        self.graphs.clear()
+
+    def do_load(self, kernel: str, path: str, signature: dict[str, Any]) -> None:
+        if kernel not in self.kernels:
+            self.kernels[kernel] = Kernel(Path(path), Signature.model_validate(signature))
+
+    def do_bind(self, call: str, kernel: str, inputs: dict, outputs: dict, workspace: dict) -> None:
+        self.calls[call] = (self.kernels[kernel], self._open(inputs), self._open(outputs), self._open(workspace))
+
+    def do_launch(self, calls: list[str]) -> None:
+        for call in calls:
+            self._launch(call)
+        torch.cuda.synchronize()
+
+    def do_graph(self, graph: str, calls: list[str]) -> None:
+        """Record the calls once, so that replaying them leaves the host out of the time."""
+        for call in calls:
+            self._launch(call)
+        torch.cuda.synchronize()
+        captured = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(captured):
+            for call in calls:
+                self._launch(call)
+        self.graphs[graph] = captured
+        torch.cuda.synchronize()
+
+    def do_replay(self, graph: str, times: int) -> None:
+        captured = self.graphs[graph]
+        for _ in range(times):
+            captured.replay()
+        torch.cuda.synchronize()
+
+    def _launch(self, call: str) -> None:
+        kernel, inputs, outputs, workspace = self.calls[call]
+        kernel(inputs, outputs, workspace)
+
+    def _open(self, descriptions: dict[str, Any]) -> dict[str, Any]:
+        assert self.view is not None
+        return {k: self.view.tensor(d) if isinstance(d, dict) else d for k, d in descriptions.items()}
+
+
+def main() -> None:
+    out = os.fdopen(os.dup(1), "w")
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    torch.cuda.init()
+    runner = Runner()
+    print(json.dumps({"ready": True}), file=out, flush=True)
+    for line in sys.stdin:
+        command = json.loads(line)
+        number = command.pop("number")
+        try:
+            reply = {"number": number, "ok": True, **runner.answer(command)}
+        except Exception as error:
+            reply = {"number": number, "ok": False, "error": f"{type(error).__name__}: {error}"[:2000]}
+        print(json.dumps(reply), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main()
