@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 from . import ABI
@@ -60,10 +61,12 @@ def cache_folder() -> Path:
 
 @cache
 def template_digest() -> str:
-    """sha256 over the template's own files: an object made by another template is not reused."""
+    """sha256 over the files that shape an object beside its source: one made by another template is not reused."""
     digest = hashlib.sha256(ABI.encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+    for name in ("build", "describe", "device", "finish", "sinks"):
+        digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
+    for package in ("quack-kernels", "nvidia-cutlass-dsl"):
+        digest.update(version(package).encode())
     return digest.hexdigest()
 
 

@@ -122,6 +122,20 @@ def _misaligned(name: str, spec: TensorSpec, value: torch.Tensor) -> str | None:
     return None
 
 
+def product_shape(signature: Signature, inputs: dict[str, Any]) -> tuple[int, int]:
+    """Rows and columns of the accumulator."""
+    a, b = inputs[signature.a], inputs[signature.b]
+    return a.shape[1 if signature.a_transposed else 0], b.shape[0 if signature.b_transposed else 1]
+
+
+def workspace_shapes(signature: Signature, m: int, n: int) -> dict[str, tuple[int, int]]:
+    """By field, the shape of each reduction's partials for an M x N accumulator."""
+    tiles_m, tiles_n = -(-m // signature.schedule.tile_m), -(-n // signature.schedule.tile_n)
+    return {
+        s.field: (m, tiles_n) if s.direction == "row" else (tiles_m, n) for s in signature.sinks if s.join != "select"
+    }
+
+
 class Kernel:
     """A linked object and how to call it."""
 
@@ -152,22 +166,11 @@ class Kernel:
 
     def workspace(self, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
         """Buffers for the partials of reductions, float32."""
-        signature = self.signature
-        if not signature.sinks:
+        if not self._joins:
             return {}
-        a, b = inputs[signature.a], inputs[signature.b]
-        m = a.shape[1] if signature.a_transposed else a.shape[0]
-        n = b.shape[0] if signature.b_transposed else b.shape[1]
-        buffers = {}
-        for sink in signature.sinks:
-            if sink.join == "select":
-                continue
-            if sink.direction == "row":
-                shape = (m, -(-n // signature.schedule.tile_n))
-            else:
-                shape = (-(-m // signature.schedule.tile_m), n)
-            buffers[sink.field] = torch.empty(shape, dtype=torch.float32, device=a.device)
-        return buffers
+        device = inputs[self.signature.a].device
+        shapes = workspace_shapes(self.signature, *product_shape(self.signature, inputs))
+        return {field: torch.empty(shape, dtype=torch.float32, device=device) for field, shape in shapes.items()}
 
     def __call__(
         self, inputs: dict[str, Any], outputs: dict[str, torch.Tensor], workspace: dict[str, torch.Tensor] | None = None
