@@ -11,13 +11,14 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from .errors import UserMistake
 from .models.model import Usage
 
 _DATED = re.compile(r"[-@](\d{8}|\d{4}-\d\d-\d\d|latest)")
 _MILLION = 1_000_000
 
 
-class PriceError(ValueError):
+class PriceError(UserMistake):
     """A file of prices that cannot be used: names the file, what is wrong with it, and the remedy."""
 
 
