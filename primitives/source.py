@@ -85,9 +85,9 @@ class _Writer:
     def _expression(self, node: Node) -> tuple[str, int]:
         if node.op in _INFIX:
             symbol, strength = _INFIX[node.op]
-            # Operators group to the left; comparisons do not group at all.
-            left = self._argument(node.args[0], strength + (strength == 1))
-            return f"{left} {symbol} {self._argument(node.args[1], strength + 1)}", strength
+            # Operators group to the left.
+            left, right = self._argument(node.args[0], strength), self._argument(node.args[1], strength + 1)
+            return f"{left} {symbol} {right}", strength
         if node.op == "neg":
             return f"-{self._argument(node.args[0], _UNARY + 1)}", _UNARY
         return f"{self._imported(node.op)}({', '.join(self.written[a][0] for a in node.args)})", _ATOM
