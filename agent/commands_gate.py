@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -115,7 +114,6 @@ def doctor(as_json: JsonOption = False) -> None:
         document = {
             "command": "doctor",
             "exit_code": 0,
-            "python": platform.python_version(),
             "gpu_usable": gate.has_gpu(),
             "machine": machine,
             "keys": keys,
@@ -124,7 +122,7 @@ def doctor(as_json: JsonOption = False) -> None:
 
 
 def _show_doctor(console: Console, document: dict[str, Any]) -> None:
-    rows = {"python": document["python"], **document["machine"]}
+    rows = dict(document["machine"])
     rows.update({name: "set" if there else "not set" for name, there in document["keys"].items()})
     width = max(map(len, rows))
     for name, value in rows.items():

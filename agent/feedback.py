@@ -9,6 +9,7 @@ from .history import Attempt, History
 from .prompt import fence, one_line, render
 
 if TYPE_CHECKING:
+    from ..gate.verdict import Verdict
     from .models import Message
 
 CHARS_PER_TOKEN = 4
@@ -53,7 +54,7 @@ def feedback(attempt: Attempt, *, target: float | None = None) -> str:
         ok=verdict.ok,
         tax=verdict.tax,
         target=target,
-        measured=_measured(verdict.timing),
+        measured=_measured(verdict) if verdict.ok else [],
         passed=[s.stage for s in verdict.stages if s.outcome == "passed"],
         stage=stage.stage if stage else "gate",
         output=one_line(finding.output) if finding and finding.output else None,
@@ -96,16 +97,21 @@ def _details(details: dict[str, Any]) -> str:
     return fence(cut("\n".join(parts), DETAIL_CHARS))
 
 
-def _measured(timing: dict[str, Any]) -> list[str]:
-    """The timing by workload, one line each."""
-    rows = timing.get("workloads", [])
-    rows = (
-        rows.items()
-        if isinstance(rows, dict)
-        else [(row.get("label", ""), row) for row in rows if isinstance(row, dict)]
-    )
-    lines = []
-    for label, row in rows:
-        numbers = [f"{k} {v:.4g}" for k, v in row.items() if isinstance(v, int | float) and not isinstance(v, bool)]
-        lines.append(one_line(f"{label}: {', '.join(numbers)}", 200))
-    return lines[:12]
+def _measured(verdict: Verdict) -> list[str]:
+    """What compiling and timing showed, a line each."""
+    lines = [f"{s.stage}: {s.note}" for s in verdict.stages if s.stage in ("compile", "tune") and s.note]
+    for row in verdict.timing.get("workloads", []):
+        sizes = " ".join(f"{symbol}{size}" for symbol, size in row["workload"]["sizes"].items())
+        numbers = {
+            "tax": row.get("tax"),
+            "over torch.compile": row.get("over_compile"),
+            "share of the roofline": row.get("sol"),
+        }
+        shown = [f"{name} {_number(value):.3f}" for name, value in numbers.items() if value is not None]
+        lines.append(f"{sizes}, schedule {row.get('schedule', 'unknown')}: {', '.join(shown)}")
+    return [one_line(line, 200) for line in lines[:12]]
+
+
+def _number(value: Any) -> float:
+    """A measure, with or without its interval."""
+    return float(value["value"] if isinstance(value, dict) else value)

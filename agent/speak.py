@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from .errors import INTERRUPTED, MACHINE_CANNOT, USER_MISTAKE, AgentError
+from .errors import INTERRUPTED, USER_MISTAKE, AgentError
 from .progress import Progress
 
 
@@ -69,6 +69,4 @@ def _known(error: Exception) -> int | None:
     if isinstance(error, ModelError):
         return model_exit_code(error.kind)
     names = {kind.__name__ for kind in type(error).__mro__}  # by name: their modules import torch
-    if names & {"TaskError", "RegistryError"}:
-        return USER_MISTAKE
-    return MACHINE_CANNOT if "GateError" in names else None
+    return USER_MISTAKE if names & {"TaskError", "RegistryError"} else None

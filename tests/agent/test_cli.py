@@ -15,9 +15,10 @@ def cli(monkeypatch, fake_gate, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CODASMITH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(gate, "evaluate", fake_gate, raising=False)
-    monkeypatch.setattr(gate, "has_gpu", lambda: False, raising=False)
-    monkeypatch.setattr(gate, "describe_machine", lambda: {"gpu": None, "compiler": "gcc 12"}, raising=False)
+    # Into the module's dict: looking for the old `evaluate` would import it.
+    monkeypatch.setitem(vars(gate), "evaluate", fake_gate)
+    monkeypatch.setattr(gate, "has_gpu", lambda: False)
+    monkeypatch.setattr(gate, "describe_machine", lambda: {"gpu": "none", "linker": "/usr/bin/gcc"})
 
     def invoke(*arguments):
         result = CliRunner().invoke(app, [str(a) for a in arguments])
@@ -146,7 +147,7 @@ def test_verify_on_a_gpu_runs_the_whole_gate_and_admits_when_asked(cli, tmp_path
 
     kept = []
     monkeypatch.setattr(gate, "has_gpu", lambda: True)
-    monkeypatch.setattr(verified_kernels, "admit", lambda e, t, author: kept.append(author) or Entry, raising=False)
+    monkeypatch.setitem(vars(verified_kernels), "admit", lambda e, t, author: kept.append(author) or Entry)
     path = candidate(tmp_path, "x = 1  # tax=1.04 \n")
     code, out, _ = cli("verify", "linear_bias", path)
     assert code == 0 and "passed, tax 1.040" in out and kept == []
@@ -182,7 +183,7 @@ def test_doctor_says_whether_keys_are_set_and_never_what_they_are(cli, monkeypat
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     code, out, err = cli("doctor")
     assert code == 0 and "sk-very-secret" not in out + err
-    assert "OPENAI_API_KEY     set" in out and "ANTHROPIC_API_KEY  not set" in out and "gcc 12" in out
+    assert "OPENAI_API_KEY     set" in out and "ANTHROPIC_API_KEY  not set" in out and "/usr/bin/gcc" in out
     _, out, _ = cli("doctor", "--json")
     document = json.loads(out)
     assert document["keys"] == {"ANTHROPIC_API_KEY": False, "OPENAI_API_KEY": True}

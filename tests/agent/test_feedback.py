@@ -52,10 +52,19 @@ def test_a_compilers_words_cannot_leave_their_fence():
 
 
 def test_a_correct_but_slow_kernel_is_told_its_tax_and_times():
-    timing = {"tax": 1.234, "workloads": [{"label": "M8192 N4096 K4096 bf16", "tax": 1.234, "speedup": 1.1}]}
-    text = feedback(Attempt(1, source=SOURCE, verdict=verdict("passed", timing=timing)), target=1.05)
+    row = {
+        "workload": {"sizes": {"M": 8192, "N": 4096}},
+        "schedule": "128x256-coop-2x1",
+        "tax": {"value": 1.234, "low": 1.2, "high": 1.25},
+        "over_compile": {"value": 1.1, "low": 1.0, "high": 1.2},
+        "sol": 0.75,
+    }
+    stages = [StageResult(stage="compile", outcome="passed", note="7 schedules; spills: 12 bytes")]
+    timing = {"tax": 1.234, "workloads": [row]}
+    text = feedback(Attempt(1, source=SOURCE, verdict=verdict("passed", stages, timing=timing)), target=1.05)
     assert "Its tax is 1.234" in text and "target is 1.050" in text
-    assert "- M8192 N4096 K4096 bf16: tax 1.234, speedup 1.1" in text
+    line = "- M8192 N4096, schedule 128x256-coop-2x1: tax 1.234, over torch.compile 1.100, share of the roofline 0.750"
+    assert line in text and "- compile: 7 schedules; spills: 12 bytes" in text
     assert "refused" not in text
 
 

@@ -3,7 +3,6 @@
 from importlib import resources
 
 import pytest
-
 from codasmith.agent.prompt import EXAMPLES
 from codasmith.gate.frame import frame_of
 from codasmith.primitives import read
@@ -28,5 +27,7 @@ def test_the_cutedsl_answers_compile_without_spills_and_write_what_the_closed_on
             assert compiled.ok, compiled.error
             assert compiled.spill_bytes == 0
             assert (compiled.signature.mode, compiled.signature.d) == (closed.mode, closed.d)
-            meanings = [{(a.name, a.role, a.direction, a.join) for a in s.arguments} for s in (compiled.signature, closed)]
+            meanings = [
+                {(a.name, a.role, a.direction, a.join) for a in s.arguments} for s in (compiled.signature, closed)
+            ]
             assert meanings[0] == meanings[1]
