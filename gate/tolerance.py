@@ -1,0 +1,153 @@
+"""The one numerics rule: how far a kernel's output may lie from the float64 oracle.
+
+A kernel may lose twice what the unfused path in the storage dtype loses itself, plus what rounding costs.
+Both in the largest error and in the root mean square, for every output:
+
+    bound = min(2 * unfused error, scale / 8) + eps * scale + half the smallest subnormal
+
+scale is the oracle's largest magnitude for the largest error and its root mean square for the other; eps is
+torch.finfo(dtype).eps, so eps * scale is at least the distance of two neighbours at the scale.
+
+Correct rounding always passes: it errs by at most eps/2 |x| or half the smallest subnormal at each element.
+Zeros never pass where the oracle is not zero: their error is the scale itself, and the bound stays below it
+however bad the unfused path is (except for outputs that lie below 0.6 of the smallest subnormal).
+NaN and infinities must stand exactly where the oracle, rounded to the dtype, has them; the norms leave them out.
+
+On whole numbers, where float32 arithmetic is proven exact (`exact.py`), an output must equal the rounded oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+
+from .exact import exact_outputs, is_polynomial
+
+__all__ = ["Errors", "exact_outputs", "is_polynomial", "judge"]
+
+_UNFUSED = 2.0
+"""How many times the unfused path's own error is allowed."""
+_CAP = 1 / 8
+"""The most of the scale that an unfused path may forgive."""
+_CHUNK = 2**23
+"""Elements compared at a time: about half a gigabyte of temporaries."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """One output of one run against the oracle, in its own units."""
+
+    kernel_max: float
+    kernel_rms: float
+    unfused_max: float
+    unfused_rms: float
+    bound_max: float
+    bound_rms: float
+    scale_max: float
+    """The oracle's largest finite magnitude."""
+    scale_rms: float
+    misplaced: int
+    """Elements that are NaN or infinite where the rounded oracle is not, or the other way round."""
+    unequal: int | None
+    """Elements that differ from the rounded oracle, where equality is asked; else None."""
+
+    @property
+    def ok(self) -> bool:
+        within = self.kernel_max <= self.bound_max and self.kernel_rms <= self.bound_rms
+        return within and not self.misplaced and not self.unequal
+
+    @property
+    def ratio(self) -> float:
+        """The error as a share of its bound, the worse of the two; at most 1 is within."""
+        return max(self.kernel_max / self.bound_max, self.kernel_rms / self.bound_rms)
+
+    def __str__(self) -> str:
+        """What is wrong, or how close it was, in one phrase."""
+        if self.misplaced:
+            return f"{self.misplaced} elements are NaN or infinite where the oracle is not, or the other way round"
+        if self.kernel_max > self.bound_max:
+            return f"the largest error is {self.kernel_max:.3g}, {self.kernel_max / self.bound_max:.3g} times its bound"
+        if self.kernel_rms > self.bound_rms:
+            return f"the RMS error is {self.kernel_rms:.3g}, {self.kernel_rms / self.bound_rms:.3g} times its bound"
+        if self.unequal:
+            return f"{self.unequal} elements differ on whole numbers, for which float32 arithmetic is exact"
+        return f"the error is {self.ratio:.2g} of its bound"
+
+
+def judge(
+    actual: torch.Tensor, oracle: torch.Tensor, unfused: torch.Tensor, dtype: torch.dtype, *, exact: bool = False
+) -> Errors:
+    """Compare a kernel's output with the oracle; all three tensors of one shape, on one device.
+
+    actual: in the output's dtype. oracle: float64. unfused: the unfused path's answer, in the output's dtype.
+    exact: whether equality with the rounded oracle is asked (see `exact_outputs`).
+    Raises ValueError for a wrong shape or dtype, which is the caller's mistake.
+    """
+    if actual.dtype != dtype or oracle.dtype != torch.float64:
+        raise ValueError(f"actual is {actual.dtype} and oracle {oracle.dtype}; pass {dtype} and torch.float64")
+    if not actual.shape == oracle.shape == unfused.shape:
+        raise ValueError(f"the shapes {[list(t.shape) for t in (actual, oracle, unfused)]} are not the same")
+    scale, kernel, budget = _Norm(), _Norm(), _Norm()
+    counts = torch.zeros(2, dtype=torch.int64, device=oracle.device)
+    for a, o, u in _chunks(actual, oracle, unfused):
+        rounded = o.to(dtype)
+        finite = torch.isfinite(rounded)
+        wild = ~torch.isfinite(a) | ~finite
+        counts[0] += (wild & (a != rounded) & ~(a.isnan() & rounded.isnan())).sum()
+        if exact:
+            counts[1] += (~wild & (a != rounded)).sum()
+        scale.add(o, finite)
+        kernel.add(a.double() - o, finite & torch.isfinite(a))
+        budget.add(u.double() - o, finite & torch.isfinite(u))
+    info = torch.finfo(dtype)
+    floor = info.smallest_normal * info.eps / 2
+    misplaced, unequal = counts.tolist()
+    return Errors(
+        kernel_max=kernel.max,
+        kernel_rms=kernel.rms,
+        unfused_max=budget.max,
+        unfused_rms=budget.rms,
+        bound_max=min(_UNFUSED * budget.max, _CAP * scale.max) + info.eps * scale.max + floor,
+        bound_rms=min(_UNFUSED * budget.rms, _CAP * scale.rms) + info.eps * scale.rms + floor,
+        scale_max=scale.max,
+        scale_rms=scale.rms,
+        misplaced=misplaced,
+        unequal=unequal if exact else None,
+    )
+
+
+class _Norm:
+    """Largest magnitude and root mean square of what has been added, kept on the device until asked for."""
+
+    def __init__(self) -> None:
+        self._max: list[torch.Tensor] = []
+        self._sum: list[torch.Tensor] = []
+        self._count: list[torch.Tensor] = []
+
+    def add(self, values: torch.Tensor, where: torch.Tensor) -> None:
+        magnitude = torch.where(where, values, 0.0).abs_()
+        self._max.append(magnitude.amax())
+        self._sum.append((magnitude * magnitude).sum())
+        self._count.append(where.sum())
+
+    @property
+    def max(self) -> float:
+        return float(torch.stack(self._max).amax()) if self._max else 0.0
+
+    @property
+    def rms(self) -> float:
+        count = int(torch.stack(self._count).sum()) if self._count else 0
+        return sqrt(float(torch.stack(self._sum).sum()) / count) if count else 0.0
+
+
+def _chunks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """The tensors in blocks of rows; a vector is one row of elements, cut likewise."""
+    if not tensors[0].numel():
+        return
+    rows = tensors[0].shape[0]
+    step = max(_CHUNK * rows // tensors[0].numel(), 1)
+    for start in range(0, rows, step):
+        yield tuple(t[start : start + step] for t in tensors)
