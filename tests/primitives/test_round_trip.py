@@ -53,6 +53,52 @@ def graphs(draw):
     return builder.finish(dict(zip(NAMES, picked, strict=False)))
 
 
+@settings(max_examples=120, deadline=None)
+@given(graph=graphs(), name=st.sampled_from(["f", "silu", "cos", "epilogue", "acc", "lambda", "9 lives", "total"]))
+def test_reading_what_was_written_gives_the_same_graph(graph, name):
+    source = to_source(graph, name)
+    again = read(source, OPERANDS)
+    assert again.digest == graph.digest, source
+    assert to_source(again, name) == source
+
+
+@settings(max_examples=40, deadline=None)
+@given(graph=graphs())
+def test_the_written_source_is_tidy(graph):
+    source = to_source(graph, "f")
+    lines = source.splitlines()
+    assert max(map(len, lines)) <= 130, source
+    header = source[: source.index("@epilogue")]
+    body = source[source.index("@epilogue") + 9 :]
+    for entry in header.replace("from codasmith.primitives import", "").strip(" ()\n").replace("\n", "").split(","):
+        local = entry.split(" as ")[-1].strip()
+        assert local in ("", "epilogue") or f"{local}(" in body, source
+
+
+@settings(max_examples=40, deadline=None)
+@given(graph=graphs())
+def test_json_and_canonical_form_keep_the_digest(graph):
+    assert Graph.model_validate_json(graph.model_dump_json()).digest == graph.digest
+    assert graph.canonical().digest == graph.digest
+    assert graph.canonical().canonical() == graph.canonical()
+
+
+@settings(max_examples=40, deadline=None)
+@given(graph=graphs())
+def test_every_graph_can_be_computed_and_has_the_shapes_of_its_types(graph):
+    m, n = 3, 4
+    shapes = {"tile": lambda o: (m, n * o.cols // 2), "row": lambda o: (n * o.cols // 2,), "col": lambda o: (m,)}
+    operands = {o.name: torch.rand(shapes[o.kind](o), dtype=torch.float64) for o in OPERANDS if o.kind in shapes}
+    operands |= {"silu": 0.5, "target": torch.tensor([0, 3, 1], dtype=torch.int32)}
+    outputs = evaluate(graph, torch.rand(m, n, dtype=torch.float64), operands)
+    types = graph.types
+    for name, i in graph.outputs.items():
+        width = n * types[i].cols // 2
+        expected = {"": (m, width), "row": (m,), "col": (width,)}[types[i].reduced]
+        assert tuple(outputs[name].shape) == expected, name
+        assert outputs[name].dtype == torch.float64
+
+
 def number(builder, random, depth):
     """A random tree of operators: what has to get its parentheses right."""
     if depth == 0 or random.random() < 0.1:
