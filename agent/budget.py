@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from .errors import UserMistake
 
@@ -71,7 +72,8 @@ class Budget:
 
     def with_changes(self, **changes: float | None) -> Budget:
         """The same with those bounds replaced that are given (not None)."""
-        return replace(self, **{k: v for k, v in changes.items() if v is not None})
+        given: dict[str, Any] = {name: bound for name, bound in changes.items() if bound is not None}
+        return replace(self, **given)
 
     def left(self, spent: Spent) -> str:
         """What is left, in words: "3 attempts, 12,000 tokens"."""

@@ -83,7 +83,8 @@ class History:
         elif name == "answer" and isinstance(event.get("text"), str):
             attempt.text = event["text"]
             attempt.stop_reason = str(event.get("stop_reason") or "")
-            attempt.usage = event.get("usage") if isinstance(event.get("usage"), dict) else {}
+            usage = event.get("usage")
+            attempt.usage = usage if isinstance(usage, dict) else {}
         elif name == "verdict":
             try:
                 attempt.verdict = Verdict.model_validate(event.get("verdict"))

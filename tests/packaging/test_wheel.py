@@ -40,14 +40,13 @@ def wheel(tmp_path_factory):
 
 def test_every_folder_of_the_package_is_declared():
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    folders = {p.parent.relative_to(ROOT) for p in ROOT.glob("*/**/__init__.py")} | {
-        p.parent.relative_to(ROOT) for p in ROOT.glob("*/__init__.py")
-    }
-    folders = {f for f in folders if not f.parts[0].startswith((".", "build", "tests"))}
+    folders = {p.parent.relative_to(ROOT) for p in ROOT.glob("*/**/__init__.py")}
+    folders = {f for f in folders if not f.parts[0].startswith((".", "build"))}
     assert {Path(folder) for folder in tools["package-dir"].values()} == folders
     assert set(tools["package-dir"]) == set(tools["packages"])
     for name, folder in tools["package-dir"].items():
         assert name == "codasmith." + folder.replace("/", ".")
+        assert (ROOT / folder.split("/")[0] / "py.typed").exists()
 
 
 @pytest.mark.slow
