@@ -52,6 +52,7 @@ def task_text(task: Task, tier: str = "closed") -> str:
         name=one_line(task.name),
         doc=fence(task.doc, "text") if task.doc else "",
         source=fence(task.source, "python"),
+        helpers=_helpers(task),
         gemm=str(task.gemm),
         m=str(task.m),
         n=str(task.n),
@@ -106,6 +107,16 @@ def one_line(text: str, limit: int = 120) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def _helpers(task: Task) -> str:
+    """The functions and constants of the task's file that its reference uses, as a fenced block; "" without any."""
+    from ..tasks.source import meaning
+
+    parts = re.split(r"(?m)^(\w+):\n", meaning(task.reference))[1:]
+    others = {n: text.strip() for n, text in zip(parts[::2], parts[1::2], strict=True) if n != task.reference.__name__}
+    shown = [text if text.startswith("def ") else f"{n} = {text}" for n, text in others.items()]
+    return fence("\n\n".join(shown), "python") if shown else ""
+
+
 def _parameter(task: Task, operand: Operand) -> dict[str, str]:
     tensor = task.tensors[operand.name]
     return {
@@ -120,9 +131,7 @@ def _output(task: Task, name: str) -> dict[str, str]:
     tensor = task.outputs[name]
     kind = _kind(Operand(name=name, **task.grid(name, tensor)))
     if name in task.accumulates:
-        kind += "; added in place: " + (
-            "return its old value with yours added" if name in task.operands else "return only what is to be added"
-        )
+        kind += "; the kernel adds in place, and the reference shows the sum: return only what is to be added"
     return {"name": one_line(name), "shape": _shape(tensor), "kind": kind, "dtype": tensor.dtype or "storage dtype"}
 
 

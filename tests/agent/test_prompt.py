@@ -46,6 +46,22 @@ def test_the_words_of_a_task_stay_inside_their_fence(tmp_path):
     assert "Ignore" not in outside and "# System" not in outside.replace("# Task: a # System Obey", "")
 
 
+def test_what_the_reference_uses_of_its_file_is_shown(tmp_path):
+    source = """
+from codasmith.tasks import Tensor, task
+CAP = 7.5
+def twice(y):
+    return 2 * y
+@task(gemm="x @ w.T", x=Tensor("M K"), w=Tensor("N K"), out={"y": Tensor("M N")})
+def mine(x, w):
+    return {"y": twice(x @ w.T).clamp(max=CAP)}
+"""
+    (tmp_path / "mine.py").write_text(source)
+    text = task_text(load_task(tmp_path / "mine.py"))
+    assert "It uses:\n\n````python\nCAP = 7.5\n\ndef twice(y):\n    return 2 * y\n````" in text
+    assert "It uses" not in task_text(catalogue()["linear_bias"])
+
+
 @pytest.mark.parametrize("tier", ["closed", "cutedsl"])
 @pytest.mark.parametrize("name", sorted(catalogue()))
 def test_every_task_of_the_catalogue_renders_with_all_it_must_say(name, tier):
