@@ -59,7 +59,7 @@ def admit(
         abi=ABI,
         tier=evaluation.tier,
         author=_author(author),
-        numerics=numerics_of(verdict, task),
+        numerics=numerics_of(verdict),
         domain=domain_of(task, objects),
         files={name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()},
         evidence=(evidence,),

@@ -67,6 +67,9 @@ class OutputError(_Frozen):
     kernel_rms: float
     unfused_max: float
     unfused_rms: float
+    bound_max: float
+    """What was allowed."""
+    bound_rms: float
 
 
 class Timing(_Frozen):
@@ -82,6 +85,10 @@ class Timing(_Frozen):
     """Speed-up over torch.compile of the reference."""
     sol: Measure | None = None
     """Roofline time over measured time."""
+    bare: str = ""
+    """The bare GEMM of the tax: the fastest of those timed."""
+    others: dict[str, float] = Field(default_factory=dict)
+    """Milliseconds of what it was timed against, by name."""
 
 
 class WorkloadEvidence(_Frozen):
