@@ -91,6 +91,9 @@ class Operator:
                 return InputError(f"{self.task.name}: {name} is a {type(value).__name__}; pass {wanted}, {tensor}")
         raise AssertionError
 
+    def __deepcopy__(self, memo: dict) -> Operator:
+        return self  # a copied model calls the same kernel
+
     def __repr__(self) -> str:
         behind = self.entry.name if self.entry else "no admitted kernel, runs the reference"
         return f"<operator {self.task.name}({', '.join(self._names)}): {behind}>"

@@ -1,5 +1,6 @@
 """Operators: the right values, schemas, fakes and gradients; the kernel where it may run, else the reference."""
 
+import copy
 import warnings
 
 import pytest
@@ -85,6 +86,11 @@ def test_a_number_for_a_tensor_and_a_tensor_for_a_number_are_named(plain, sample
         op(x, w, 1.0, alpha)
     with pytest.raises(InputError, match="alpha is a Tensor; pass a Python number"):
         op(x, w, rstd, torch.tensor(alpha))
+
+
+def test_a_copied_model_keeps_its_operator(plain):
+    op = plain("sample_gated")
+    assert copy.deepcopy({"op": op})["op"] is op
 
 
 def test_an_accumulated_output_is_written_in_place(plain, sample):
