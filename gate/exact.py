@@ -72,7 +72,9 @@ def exact_outputs(task: Task, graph: Graph, inputs: Inputs) -> frozenset[str]:
         name
         for name, i in graph.outputs.items()
         if (step := steps[i]) is not None
-        and (name not in task.accumulates or _adds_exactly(task, name, torch.as_tensor(wide[name]), values[f"{i}"], step))
+        and (
+            name not in task.accumulates or _adds_exactly(task, name, torch.as_tensor(wide[name]), values[f"{i}"], step)
+        )
     )
 
 
