@@ -48,8 +48,8 @@ def answer(task: Task) -> str:
 def trace(task: Task) -> Graph:
     """The epilogue that computes what the task's reference does. Raises TracerError where it is out of reach."""
     sizes = _sizes(task, _TRACED)
-    inputs = _inputs(task, sizes, 0)
     try:
+        inputs = _inputs(task, sizes, 0)
         oracle(task, inputs)
     except TaskError as error:
         raise TracerError(str(error)) from None
@@ -57,6 +57,8 @@ def trace(task: Task) -> Graph:
     module = _record(task, inputs)
     outputs = {name: value.node for name, value in translation.run(module, inputs).items()}
     graph = recognise(_without_accumulated(task, translation.builder, outputs))
+    if not graph.uses_accumulator:
+        raise TracerError(f"the reference of {task.name} never uses the product {task.gemm}; there is nothing to fuse")
     for name, i in graph.outputs.items():
         try:
             check_output(name, graph.types[i])
@@ -97,11 +99,13 @@ def _record(task: Task, inputs: Inputs) -> torch.fx.GraphModule:
     try:
         module = make_fx(run, decomposition_table=_SPELT_OUT)(*tensors)
     except Exception as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise TracerError(
-            f"torch cannot trace the reference of {task.name}, which seems to need a tensor's value as a Python "
-            f"number: {first}"
-        ) from None
+        text = str(error) or type(error).__name__
+        if "tracing tensor" in text:
+            raise TracerError(
+                f"the reference of {task.name} makes a Python number of a tensor (a branch on it, float() or item()), "
+                "which an epilogue cannot; write torch.where, or take the number as an input"
+            ) from None
+        raise TracerError(f"torch cannot record the reference of {task.name}: {text.splitlines()[0]}") from None
     module.graph.eliminate_dead_code()
     return module
 

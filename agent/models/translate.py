@@ -81,6 +81,7 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 
 # Operations that people ask for, and why no epilogue can have them.
 _WHOLE_ROW = "needs the whole row before its value is used, and an epilogue sees one tile"
+_IN_PLACE = "makes or changes a part of a tensor in place; build the result as an expression (torch.stack, torch.where)"
 _REASONS = {
     **dict.fromkeys(("_softmax", "_log_softmax", "softmax", "log_softmax"), _WHOLE_ROW),
     **dict.fromkeys(
@@ -93,9 +94,7 @@ _REASONS = {
     **dict.fromkeys(("prod", "any", "all"), "has no primitive that joins it over tiles"),
     "nll_loss_forward": "reduces over rows; return the log-sum-exp and the target's logit",
     **dict.fromkeys(("bernoulli", "native_dropout", "rand_like", "randn_like", "rand"), "draws random numbers"),
-    **dict.fromkeys(
-        ("copy_", "index_put_", "fill_"), "writes into a part of a tensor; build the result as an expression"
-    ),
+    **dict.fromkeys(("copy_", "index_put_", "fill_", "empty", "empty_like", "new_empty", "empty_strided"), _IN_PLACE),
     **dict.fromkeys(("bmm", "dot", "mv", "convolution"), "is a second product; a task has one"),
 }
 _SPOKEN = {
@@ -106,6 +105,7 @@ _SPOKEN = {
     "nll_loss_forward": "nn.functional.nll_loss",
     "linalg_vector_norm": "linalg.vector_norm",
     "native_dropout": "nn.functional.dropout",
+    "_to_copy": "to",
 }
 
 
@@ -213,6 +213,7 @@ class Translation:
         if getattr(node.target, "__name__", "") == "getitem":
             part = args[0][args[1]]
             if part is None:
+                self.name = node.args[0].target.overloadpacket.__name__
                 raise self.refuse("gives positions, which an epilogue does not have")
             return part
         assert isinstance(node.target, torch._ops.OpOverload), node.target
