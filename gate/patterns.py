@@ -12,6 +12,8 @@ from ..tasks.task import Task
 
 _SIDE = 512
 """Patterns of values are looked for in at most this many rows and columns, around the wrong ones."""
+_MOVED = 2**21
+"""Elements in which moved columns are looked for: whole rows, so fewer of them the longer they are."""
 _CHUNK = 2**23
 _TILE_ROWS = (64, 128, 192, 256)
 _TILE_COLS = (128, 160, 192, 256)
@@ -160,8 +162,9 @@ def _moved(a: torch.Tensor, o: torch.Tensor, seen: _Survey) -> str:
             return "transposed"
         if m != n and seen.same(a.reshape(n, m).T[:h, :w], o[:h, :w]):
             return "transposed in memory: written column after column"
+    few = min(_SIDE, max(_MOVED // n, 16))
     for words, move in _moves():
-        got = move(a[:_SIDE], o[:_SIDE])
+        got = move(a[:few], o[:few])
         if got is not None and seen.same(*got):
             return words
     return ""

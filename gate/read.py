@@ -82,7 +82,8 @@ def _check_outputs(task: Task, graph: Graph) -> Finding | None:
     given, wanted = set(graph.outputs), set(task.outputs)
     for name in graph.outputs:
         if name not in wanted:
-            near = difflib.get_close_matches(name, sorted(wanted - given), n=1)
+            missing = sorted(wanted - given)
+            near = missing if len(missing) == 1 else difflib.get_close_matches(name, missing, n=1)
             return Finding(
                 code="unknown-output",
                 message=f"The returned key {name!r} is not an output of this task.",

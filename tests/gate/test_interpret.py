@@ -1,0 +1,190 @@
+"""The second stage: wrong formulas, named by output and pattern, before anything is compiled."""
+
+from functools import cache
+
+import pytest
+import torch
+from codasmith.gate.interpret import _KEPT, interpret_stage
+from codasmith.primitives import read
+from codasmith.tasks import TaskError, Tensor, catalogue, task
+
+TASKS = catalogue()
+
+
+@cache
+def graph(name, body, parameters):
+    lines = "".join(f"    {line}\n" for line in body.split("; "))
+    names = "abs, clamp, epilogue, exp, gelu, gelu_tanh, pack, relu, row_lse, row_max, row_sum, select, sigmoid, silu"
+    source = (
+        f"from codasmith.primitives import {names}, tanh, unpack, where\n\n\n@epilogue\ndef f({parameters}):\n{lines}"
+    )
+    return read(source, list(TASKS[name].operands.values()))
+
+
+def judged(name, body, parameters):
+    return interpret_stage(TASKS[name], graph(name, body, parameters))
+
+
+def finding(name, body, parameters):
+    result = judged(name, body, parameters)
+    assert result.stage == "interpret" and result.outcome == "failed" and result.data == {}, body
+    return result.finding
+
+
+WRONG = {
+    "the bare accumulator": ("linear_bias_gelu", 'return {"y": acc + 0.0 * bias}', "bare accumulator", "to acc"),
+    "an operand without effect": (
+        "linear_bias_gelu",
+        'return {"y": gelu(acc + bias * 0.0)}',
+        "without bias",
+        "bias has no",
+    ),
+    "an operand added to nothing": (
+        "linear_bias_gelu",
+        'return {"y": gelu(acc - bias)}',
+        "bias negated",
+        "term by term",
+    ),
+    "a factor": ("linear_bias_gelu", 'return {"y": 2.0 * gelu(acc + bias)}', "constant factor of 2;", "term by term"),
+    "a sign": ("linear_bias_gelu", 'return {"y": -gelu(acc + bias)}', "sign is flipped", "term by term"),
+    "an offset": ("linear_bias_gelu", 'return {"y": gelu(acc + bias) + 0.5}', "constant offset of 0.5", "term by term"),
+    "an approximation": (
+        "linear_bias_gelu",
+        'return {"y": gelu_tanh(acc + bias)}',
+        "close but not equal",
+        "approximation",
+    ),
+    "lanes exchanged": (
+        "rmsnorm_swiglu",
+        'a, b = unpack(acc * rstd); return {"o": silu(b) * a}',
+        "even and odd columns of acc exchanged",
+        "term by term",
+    ),
+    "a scale left at one": (
+        "rmsnorm_swiglu",
+        'a, b = unpack(acc + 0.0 * rstd); return {"o": silu(a) * b}',
+        "without rstd (as if it were 1)",
+        "rstd has no effect",
+    ),
+    "another activation": ("linear_bias_gelu", 'return {"y": silu(acc + bias)}', "differs from the reference", "term"),
+    "all zero": ("linear_bias_gelu", 'return {"y": 0.0 * (acc + bias)}', "all zero", "term by term"),
+}
+PARAMETERS = {"linear_bias_gelu": "acc, bias", "rmsnorm_swiglu": "acc, rstd"}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_mistakes_are_named(mistake):
+    name, body, message, remedy = WRONG[mistake]
+    found = finding(name, body, PARAMETERS[name])
+    assert found.code == "wrong-values" and message in found.message and remedy in found.remedy, found
+    assert found.output in TASKS[name].outputs and found.line == 6 + body.count("; ")
+    assert found.details["wrong"] > 0 and found.details["family"] == "normal"
+
+
+def test_the_worst_element_is_shown_with_both_values():
+    found = finding("linear_bias_gelu", 'return {"y": 2.0 * gelu(acc + bias)}', "acc, bias")
+    worst = found.details["worst"]
+    assert worst["value"] == pytest.approx(2 * worst["expected"])
+    row, column = worst["index"]
+    assert f"y[{row}, {column}] is {worst['value']:.6g} and should be {worst['expected']:.6g}." in found.message
+
+
+def test_the_wrong_output_is_named_among_right_ones():
+    body = 'return {"logits": acc, "target_logit": select(acc, target), "lse": row_max(acc)}'
+    found = finding("linear_cross_entropy_partial", body, "acc, target")
+    assert found.output == "lse" and "lse[" in found.message
+
+
+def test_an_operand_that_is_never_used_is_named():
+    found = finding("linear_bias_gelu", 'return {"y": gelu(acc)}', "acc, bias")
+    assert found.code == "ignored-operand" and "never uses bias" in found.message and found.output == "y"
+
+
+def test_an_operand_without_influence_may_be_left_out():
+    @task(gemm="x @ w.T", x=Tensor("M K"), w=Tensor("N K"), b=Tensor("N"), out={"y": Tensor("M N")})
+    def idle(x, w, b):
+        return {"y": x @ w.T + 0 * b}
+
+    source = 'from codasmith.primitives import epilogue\n\n\n@epilogue\ndef f(acc):\n    return {"y": acc}\n'
+    result = interpret_stage(idle, read(source, list(idle.operands.values())))
+    assert result.outcome == "passed", result.finding
+
+
+def test_an_operand_that_matters_only_elsewhere_must_be_followed_there():
+    """A clamp whose limits no value reaches in the first draw, replaced by numbers that fit that draw."""
+
+    @task(
+        gemm="x @ w.T",
+        x=Tensor("M K", low=0.0, high=0.01),
+        w=Tensor("N K", low=0.0, high=0.01),
+        floor=Tensor("", low=0.5, high=2.0),
+        out={"y": Tensor("M N")},
+    )
+    def floored(x, w, floor):
+        return {"y": torch.clamp(x @ w.T, min=floor)}
+
+    from codasmith.gate.interpret import _cases
+
+    seen = _cases(floored)[0].inputs["floor"]
+    source = (
+        "from codasmith.primitives import epilogue, maximum\n\n\n@epilogue\n"
+        f'def f(acc, floor):\n    return {{"y": maximum(acc, {seen!r} + 0.0 * floor)}}\n'
+    )
+    result = interpret_stage(floored, read(source, list(floored.operands.values())))
+    assert result.outcome == "failed"
+
+
+def test_the_change_is_returned_of_an_accumulated_output():
+    assert judged("linear_accumulate", 'return {"dw": acc}', "acc").outcome == "passed"
+    found = finding("linear_accumulate", 'return {"dw": acc * 2.0}', "acc")
+    assert found.output == "dw" and "change of dw only" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("body", "accurate"),
+    [
+        ('return {"y": 1.0 / (1.0 + exp(-acc))}', True),
+        ('return {"y": 0.5 + 0.5 * tanh(0.5 * acc)}', True),
+        ('return {"y": 1.0 / (1.0 + exp(acc * -0.99999998))}', True),
+        ('return {"y": clamp(0.2 * acc + 0.5, 0.0, 1.0)}', False),
+        ('return {"y": 1.0 / (1.0 + exp(acc * -0.9999))}', False),
+    ],
+)
+def test_rearrangements_and_float32_constants_pass_and_approximations_do_not(body, accurate):
+    assert (judged("linear_sigmoid", body, "acc").outcome == "passed") is accurate
+
+
+def test_what_agrees_only_to_float32_is_noted():
+    exact = judged("linear_sigmoid", 'return {"y": sigmoid(acc)}', "acc")
+    rounded = judged("linear_sigmoid", 'return {"y": 1.0 / (1.0 + exp(acc * -0.99999998))}', "acc")
+    assert "rounded" not in exact.note and exact.data["max_relative"]["y"] < 1e-12
+    assert "rounded constants" in rounded.note and 1e-9 < rounded.data["max_relative"]["y"] < 1e-6
+
+
+def test_nan_where_the_reference_has_none_is_found():
+    found = finding("linear_bias_gelu", 'return {"y": gelu(acc + bias) * (acc / (acc - acc) * 0.0 + 1.0)}', "acc, bias")
+    assert "NaN" in found.message
+
+
+def test_a_broken_reference_is_not_the_candidates_fault():
+    @task(gemm="x @ w.T", x=Tensor("M K"), w=Tensor("N K"), out={"y": Tensor("M N")})
+    def broken(x, w):
+        raise RuntimeError("no such thing")
+
+    source = 'from codasmith.primitives import epilogue\n\n\n@epilogue\ndef f(acc):\n    return {"y": acc}\n'
+    with pytest.raises(TaskError, match="no such thing"):
+        interpret_stage(broken, read(source, []))
+
+
+def test_a_second_candidate_is_judged_without_the_reference_running_again():
+    runs = []
+
+    @task(gemm="x @ w.T", x=Tensor("M K"), w=Tensor("N K"), out={"y": Tensor("M N")})
+    def counted(x, w):
+        runs.append(1)
+        return {"y": x @ w.T}
+
+    source = 'from codasmith.primitives import epilogue\n\n\n@epilogue\ndef f(acc):\n    return {"y": acc}\n'
+    for _ in range(3):
+        assert interpret_stage(counted, read(source, [])).outcome == "passed"
+    assert len(runs) == 3 and len(_KEPT) <= 64
