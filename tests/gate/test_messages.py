@@ -4,7 +4,7 @@ import pytest
 from codasmith.gate.messages import clean, explain
 
 CONTROL = """DSLUserCodeError:
-error[PHASE_DYNAMIC_TO_STATIC_BOOL]: Cannot use a Runtime value (Staged value) value where a Python value (Meta value) boolean is required
+error[PHASE_DYNAMIC_TO_STATIC_BOOL]: Cannot use a Runtime value (Staged value) value where a Python value
   --> /cache/objects/3beb2f05c2fe520d87930edf12cb3cf2/ea3ba4b2162fad85e.py:12:14
    |
 12 |     y = y if y > 0.0 else y * 0.1
