@@ -134,9 +134,13 @@ class History:
         kept = attempt.entry is not None or attempt.not_kept is not None
         return attempt if admits and attempt.verdict.ok and not kept else None
 
-    def same_source(self, source: str, before: int) -> Attempt | None:
-        """An earlier attempt with exactly this source."""
-        return next((a for a in self.judged if a.source == source and a.number < before and a.repeats is None), None)
+    def twin(self, attempt: Attempt, source: str | None) -> Attempt | None:
+        """The first attempt with exactly this source; where no code was found, with exactly this answer."""
+        for earlier in self.judged:
+            same = earlier.source == source and (source is not None or earlier.text == attempt.text)
+            if same and earlier.number < attempt.number:
+                return earlier
+        return None
 
     def unwritten(self, messages: Sequence[Message]) -> list[dict[str, str]]:
         """The messages as the journal keeps them: each content once, later only by its digest."""

@@ -40,7 +40,7 @@ class Result:
     model: str
     ended: str
     """"good-enough"; the budget that was spent: "attempts", "tokens", "dollars", "minutes"; "repeats": the model
-    sent the same file three times; "model": it did not answer (see note); "gate": the gate could not finish;
+    gave the same answer three times; "model": it did not answer (see note); "gate": the gate could not finish;
     "uncounted", "unpriced": the model does not report what a budget bounds."""
     attempts: tuple[Attempt, ...]
     best: Attempt | None
@@ -155,11 +155,12 @@ class _Run:
     def judge(self, attempt: Attempt) -> None:
         """Give the attempt its verdict, and keep it where it passed."""
         source = extract(attempt.text or "", attempt.stop_reason)
-        twin = self.history.same_source(source, before=attempt.number) if isinstance(source, str) else None
-        if isinstance(source, Finding):
+        code = source if isinstance(source, str) else None
+        twin = self.history.twin(attempt, code)
+        if twin and twin.verdict:
+            self._verdict(attempt, twin.verdict, code, repeats=twin.number)
+        elif isinstance(source, Finding):
             self._verdict(attempt, _no_candidate(self.task, attempt, source, self.tier), None)
-        elif twin and twin.verdict:
-            self._verdict(attempt, twin.verdict, source, repeats=twin.number)
         else:
             with self.progress.moving("the gate reads the candidate"):
                 evaluation = self.gate(self.task, source, tier=self.tier, progress=self.progress.stage)

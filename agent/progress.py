@@ -80,7 +80,7 @@ class Progress:
                 self.say(f"  not admitted: {attempt.not_kept}", "yellow")
             return
         stage = next((s.stage for s in verdict.stages if s.outcome == "failed"), "gate")
-        again = f" (the same file as attempt {attempt.repeats})" if attempt.repeats else ""
+        again = f" (the same as attempt {attempt.repeats})" if attempt.repeats else ""
         self.say(
             f"attempt {attempt.number}: {verdict.status} at {stage}{again}: {verdict.finding or verdict.note}", "yellow"
         )

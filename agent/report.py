@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from ..gate.verdict import Verdict
     from .loop import Result
 
-NOT_ADMITTED = (
-    "The candidate is checked and not admitted, because there is no GPU here: "
-    "only a verdict from a real Hopper GPU admits."
-)
-
 BUDGETS = ("attempts", "tokens", "dollars", "minutes")
 WRONG_CALLS = ("missing-key", "bad-key", "unknown-model", "bad-request")
 """Failures of a model that the user can mend."""
@@ -71,7 +66,7 @@ def show_verdict(console: Console, verdict: Verdict) -> None:
         line += f" ({verdict.note})"
     _say(console, line)
     if verdict.status == "checked":
-        _say(console, NOT_ADMITTED)
+        _say(console, why_not_admitted())
 
 
 def show_result(console: Console, result: Result) -> None:
@@ -80,7 +75,7 @@ def show_result(console: Console, result: Result) -> None:
         console.print(stage_table(best.verdict))
     _say(console, closing(result))
     if result.status == "checked":
-        _say(console, NOT_ADMITTED)
+        _say(console, why_not_admitted())
     if result.status == "passed" and best is not None and best.not_kept:
         _say(console, f"Not admitted: {best.not_kept}")
     spent = result.spent
@@ -88,6 +83,18 @@ def show_result(console: Console, result: Result) -> None:
     tokens = "tokens not reported" if spent.uncounted else f"{spent.tokens:,} tokens"
     _say(console, f"Spent: {_count(spent.attempts, 'attempt')}, {tokens}, {cost}, {spent.seconds:.1f} s.")
     _say(console, f"Journal: {result.journal}")
+
+
+def why_not_admitted() -> str:
+    """Why a candidate that is "checked" goes no further here."""
+    from ..gate import has_gpu
+
+    if has_gpu():
+        return "The candidate is checked and not admitted, because only the stages that need no GPU were asked for."
+    return (
+        "The candidate is checked and not admitted, because there is no GPU here: "
+        "only a verdict from a real Hopper GPU admits."
+    )
 
 
 def closing(result: Result) -> str:
@@ -107,7 +114,7 @@ def closing(result: Result) -> str:
     if result.model_error is not None:
         return f"{result.task}: no candidate passed, and the model gave no further answer: {result.model_error}"
     if result.ended == "repeats":
-        return f"{result.task}: no candidate passed; {result.model} sent the same file three times."
+        return f"{result.task}: no candidate passed; {result.model} gave the same answer three times."
     why = best.verdict.note if best is not None and best.verdict is not None else ""
     return f"{result.task}: the gate could not finish ({why or 'see the journal'}). When that is mended: {resume}"
 

@@ -5,7 +5,6 @@ import sys
 import pytest
 from codasmith import gate
 from codasmith.agent.cli import app
-from codasmith.agent.report import NOT_ADMITTED
 from typer.testing import CliRunner
 
 
@@ -64,10 +63,21 @@ def test_help_starts_without_torch_and_documents_the_exit_codes():
 def test_a_run_without_a_gpu_ends_with_the_stages_and_says_why_nothing_is_admitted(cli, model, tmp_path):
     code, out, err = cli("run", "linear_bias", "--model", model("fine"))
     assert code == 0
-    assert NOT_ADMITTED in out and "read" in out and "seconds" in out
+    assert (
+        "The candidate is checked and not admitted, because there is no GPU here: "
+        "only a verdict from a real Hopper GPU admits." in out
+    )
+    assert "read" in out and "seconds" in out
     assert "attempt 1: asking" in err and "attempt 1: checked" in err
     (journal,) = (tmp_path / "runs").glob("*.jsonl")
     assert f"runs/{journal.name}" in out and "linear_bias" in journal.name
+
+
+def test_a_cpu_only_run_beside_a_gpu_does_not_say_that_there_is_none(cli, model, monkeypatch):
+    monkeypatch.setattr(gate, "has_gpu", lambda: True)
+    code, out, _ = cli("run", "linear_bias", "--model", model("fine"), "--cpu-only")
+    assert code == 0 and "no GPU here" not in out
+    assert "not admitted, because only the stages that need no GPU were asked for" in out
 
 
 def test_json_is_all_of_stdout(cli, model):
@@ -82,7 +92,7 @@ def test_a_spent_budget_is_exit_code_4_and_says_how_to_go_on(cli, model):
     assert code == 4
     assert "codasmith resume j.jsonl --attempts N" in out
     code, out, _ = cli("resume", "j.jsonl", "--attempts", "5")
-    assert code == 1 and "sent the same file three times" in out
+    assert code == 1 and "gave the same answer three times" in out
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_a_correct_but_slow_kernel_is_told_its_tax_and_times():
 
 def test_a_repeated_file_is_called_one():
     text = feedback(Attempt(3, source=SOURCE, verdict=refused(), repeats=1))
-    assert "the same file as your answer 1" in text
+    assert "the same as your answer 1" in text
 
 
 def test_the_best_and_the_newest_attempt_are_told_in_that_order():

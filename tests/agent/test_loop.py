@@ -107,8 +107,14 @@ def test_the_same_file_again_is_not_judged_again_and_ends_the_run_at_the_third(r
     model = scripted(*[code("WRONG")] * 5)
     result = run(model)
     assert (result.ended, len(result.attempts), len(fake_gate.judged)) == ("repeats", 3, 1)
-    assert "same file as your answer 1" in model.asked[2][-1].content
+    assert "same as your answer 1" in model.asked[2][-1].content
     assert exit_code(result) == 1
+
+
+def test_the_same_words_without_code_end_the_run_at_the_third(run, scripted):
+    result = run(scripted(*["I will not."] * 5))
+    assert (result.ended, len(result.attempts)) == ("repeats", 3)
+    assert [a.repeats for a in result.attempts] == [None, 1, 1]
 
 
 def test_a_gate_that_cannot_finish_ends_the_run_and_blames_no_candidate(run, scripted, code):

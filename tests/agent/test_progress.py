@@ -41,7 +41,7 @@ def test_a_refusal_is_said_with_stage_and_finding(screen):
     verdict = Verdict(task="t", task_digest="d", candidate_digest="c", status="refused", stages=stages)
     progress_on(screen).judged(Attempt(4, verdict=verdict, repeats=2))
     text = screen[0].getvalue()
-    assert "attempt 4: refused at interpret (the same file as attempt 2): line 3: o[0] is wrong. Mend it." in text
+    assert "attempt 4: refused at interpret (the same as attempt 2): line 3: o[0] is wrong. Mend it." in text
 
 
 def test_an_admission_is_said_with_its_tax_and_its_name(screen):
