@@ -31,7 +31,7 @@ class BuiltinTracer:
         from .tracer import answer  # imports torch
 
         began = time.monotonic()
-        text = answer(self._task)
+        text = f"```python\n{answer(self._task).rstrip()}\n```\n"
         if on_text is not None:
             on_text(text)
         return Answer(text=text, usage=Usage(dollars=0.0), model=self.name, seconds=time.monotonic() - began)

@@ -62,3 +62,12 @@ def test_prose_in_the_block_is_pointed_at_by_line():
 
 def test_a_whole_block_before_a_cut_counts():
     assert extract("```python\nx = 1\n```\nand then I would", "length") == "x = 1\n"
+
+
+def test_the_built_in_tracers_answer_holds_its_candidate_in_a_block(task):
+    from codasmith.agent.models import make_model
+
+    model = make_model("builtin:tracer")
+    model.prepare(task)
+    source = extract(model.answer([], max_tokens=1).text)
+    assert isinstance(source, str) and "def linear_bias(acc, bias):" in source
