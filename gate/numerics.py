@@ -8,6 +8,7 @@ inputs changed, outputs left unwritten, bits that differ from run to run, operan
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,7 +44,7 @@ def check(referee: Referee, job: Job) -> list[StageResult]:
             errors = []
             for name, actual in outputs.items():
                 found = judge(actual, truth[name], plain[name], _dtype(job, name))
-                errors.append({"output": name, **found.model_dump()})
+                errors.append({"output": name, **asdict(found)})
                 if not found.ok:
                     _refuse(job, schedule, seeded, name, actual, truth[name], found)
                 worst = max(worst, _share(found))
@@ -131,7 +132,7 @@ def _refuse(
             ),
             remedy="Compare the formula with the reference for this output.",
             output=name,
-            details={"schedule": schedule, "workload": workload.model_dump(mode="json"), **details, **found.model_dump()},
+            details={"schedule": schedule, "workload": workload.model_dump(mode="json"), **details, **asdict(found)},
         )
     )
 

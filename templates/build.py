@@ -7,6 +7,8 @@ here (the compiler aborting the process included) reaches the parent.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
+import importlib
 import importlib.util
 import json
 import os
@@ -19,6 +21,7 @@ import sysconfig
 import tempfile
 import time
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +39,11 @@ SIDE = {"m": 512, "n": 1024, "k": 512}
 
 
 def preload() -> None:
-    """Import what every build needs, so that children forked from here start at once."""
-    import quack.epilogue  # noqa: F401
-    import quack.gemm_runtime.host  # noqa: F401
-
-    from . import finish  # noqa: F401
+    """Import all that a build needs, so that children forked from here start at once."""
+    for module in ("quack.epilogue.frontend", "quack.epilogue.ops", "quack.activation", "quack.gemm_sm90", "tvm_ffi"):
+        importlib.import_module(module)
+    for module in ("device", "finish", "sinks", "launch", "describe"):
+        importlib.import_module(f"codasmith.templates.{module}")
 
 
 def run(job_path: str) -> None:
@@ -51,6 +54,8 @@ def run(job_path: str) -> None:
     log = Path(job["log"])
     try:
         with _captured(log):
+            faulthandler.dump_traceback_later(max(job["limit_s"] - 2, 1), file=sys.__stderr__)
+            faulthandler.register(signal.SIGUSR1, file=sys.__stderr__)
             report = _build(job)
         report["ok"] = True
     except BaseException as error:  # the DSL raises classes of its own, some of them not Exceptions
@@ -58,6 +63,7 @@ def run(job_path: str) -> None:
         report["where"] = _candidate_line(error, job["source"])
         report["trace"] = _plain("".join(traceback.format_exception(error)))[-4000:]
     report["seconds"] = time.perf_counter() - started
+    report["cpu_seconds"] = time.process_time()
     report["spill_bytes"] = _spills(log)
     temporary = Path(job["report"] + ".part")
     temporary.write_text(json.dumps(report))
@@ -264,6 +270,20 @@ def _plain(text: str) -> str:
     return text.replace(tempfile.gettempdir(), "")
 
 
+@dataclass(frozen=True)
+class _Running:
+    child: int
+    path: str
+    core: int
+    deadline: float
+
+
+def _free_core(cores: list[int], running: dict[int, _Running]) -> int:
+    """The core that the fewest running jobs sit on."""
+    taken = [r.core for r in running.values()]
+    return min(cores, key=taken.count)
+
+
 def serve() -> None:
     """Read job paths from standard input, build each in a fork, report each end on standard output.
 
@@ -272,19 +292,25 @@ def serve() -> None:
     """
     out = os.fdopen(os.dup(1), "w")
     preload()
-    running: dict[int, tuple[int, str, float]] = {}
+    running: dict[int, _Running] = {}
+    cores = sorted(os.sched_getaffinity(0))
     waiting: list[str] = []
     open_input, buffer = True, b""
     print(json.dumps({"ready": True}), file=out, flush=True)
     while open_input or running or waiting:
         while waiting and len(running) < _parallel():
-            job = waiting.pop(0)
+            path = waiting.pop(0)
+            core = _free_core(cores, running)
             child = os.fork()
             if child == 0:
                 os.setsid()
-                run(job)
+                # One core each: the compiler starts a thread for every core that it may use, and as many jobs as
+                # cores, each with as many threads as cores, stand in each other's way for minutes.
+                os.sched_setaffinity(0, {core})
+                run(path)
                 os._exit(0)
-            running[os.pidfd_open(child)] = (child, job, time.monotonic() + json.loads(Path(job).read_text())["limit_s"])
+            limit = json.loads(Path(path).read_text())["limit_s"]
+            running[os.pidfd_open(child)] = _Running(child, path, core, time.monotonic() + limit)
         ready, _, _ = select.select([*([0] if open_input else []), *running], [], [], 0.25)
         if 0 in ready:
             chunk = os.read(0, 65536)
@@ -293,19 +319,19 @@ def serve() -> None:
             waiting += [line.decode() for line in lines if line.strip()]
             if not open_input:
                 waiting.clear()
-                for child, _, _ in running.values():
-                    _kill(child)
-        for fd, (child, job, deadline) in list(running.items()):
-            timed_out = time.monotonic() > deadline
+                for job in running.values():
+                    _kill(job.child)
+        for fd, job in list(running.items()):
+            timed_out = time.monotonic() > job.deadline
             if fd not in ready and not timed_out:
                 continue
             if timed_out:
-                _kill(child)
-            _, status = os.waitpid(child, 0)
+                _kill(job.child)
+            _, status = os.waitpid(job.child, 0)
             os.close(fd)
             del running[fd]
             code = os.waitstatus_to_exitcode(status)
-            print(json.dumps({"job": job, "status": code, "timed_out": timed_out}), file=out, flush=True)
+            print(json.dumps({"job": job.path, "status": code, "timed_out": timed_out}), file=out, flush=True)
 
 
 def _parallel() -> int:
