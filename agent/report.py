@@ -73,6 +73,8 @@ def show_result(console: Console, result: Result) -> None:
     best = result.best
     if best is not None and best.verdict is not None:
         console.print(stage_table(best.verdict))
+        if best.verdict.ok and best.source:
+            _say(console, f"\n{best.source}")
     _say(console, closing(result))
     if result.status == "checked":
         _say(console, why_not_admitted())

@@ -67,7 +67,7 @@ def test_a_run_without_a_gpu_ends_with_the_stages_and_says_why_nothing_is_admitt
         "The candidate is checked and not admitted, because there is no GPU here: "
         "only a verdict from a real Hopper GPU admits." in out
     )
-    assert "read" in out and "seconds" in out
+    assert "read" in out and "seconds" in out and "x = 1  # fine" in out
     assert "attempt 1: asking" in err and "attempt 1: checked" in err
     (journal,) = (tmp_path / "runs").glob("*.jsonl")
     assert f"runs/{journal.name}" in out and "linear_bias" in journal.name
