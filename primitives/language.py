@@ -12,6 +12,7 @@ import difflib
 import io
 import tokenize
 import unicodedata
+import warnings
 from collections.abc import Iterable, Iterator
 
 from .node import GraphError
@@ -128,7 +129,9 @@ def parse(source: str) -> ast.Module:
             None, f"The source is longer than {MAX_BYTES // 1024} kB.", "Write a shorter file.", "too-large"
         )
     try:
-        tree = ast.parse(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python's remarks on the candidate are not the user's concern
+            tree = ast.parse(source)
     except SyntaxError as error:
         raise ReadError(
             error.lineno,

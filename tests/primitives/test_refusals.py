@@ -1,9 +1,12 @@
 """Every construct outside the language: the line, the construct, and what to write instead."""
 
 import sys
+from random import Random
 
 import pytest
 from codasmith.primitives import Operand, ReadError, read
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 OPERANDS = (
     Operand(name="rstd", rows=True, cols=0),
@@ -320,3 +323,29 @@ def test_helpers_that_multiply_are_refused_in_time():
 )
 def test_odd_bytes_are_refused(source):
     refused(source)
+
+
+FRAGMENTS = [
+    *'( ) [ ] { } : , = := * ** - / @ . -> ; # \' """ \\ é \u202e 🙂 \x00'.split(" "),
+    *"acc silu unpack where row_sum epilogue f o 'o' x.y acc[0] 1 1e999 0x10 1j None True ... f'{acc}'".split(),
+    *"if else for in not and return def class import await async yield del match case with type except*".split(),
+    *("\n", "\n    ", "\t", "\r", "\x0c", "lambda x: ", "global acc", "try:", "type X = "),
+]
+
+
+@settings(max_examples=400, deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 6))
+def test_damaged_sources_give_a_graph_or_a_finding(seed, count):
+    random = Random(seed)
+    source = IMPORTS + (
+        "C = 2.0\ndef h(x, y):\n    z = x * y\n    return z, z + C\n"
+        "@epilogue\ndef f(acc, rstd):\n    a, b = h(acc, rstd)\n    g, u = unpack(a)\n"
+        '    return {"o": silu(g) * u, "s": row_sum(b, b), "w": where(acc > 0, acc, -acc ** 2)}\n'
+    )
+    for _ in range(count):
+        start = random.randrange(len(IMPORTS), len(source))
+        source = source[:start] + f"{random.choice(FRAGMENTS)} " + source[start + random.randrange(6) :]
+    try:
+        assert read(source, OPERANDS).outputs
+    except ReadError as error:
+        assert error.message and error.code
