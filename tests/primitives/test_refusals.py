@@ -326,9 +326,9 @@ def test_odd_bytes_are_refused(source):
 
 
 FRAGMENTS = [
-    *'( ) [ ] { } : , = := * ** - / @ . -> ; # \' """ \\ é \u202e 🙂 \x00'.split(" "),
-    *"acc silu unpack where row_sum epilogue f o 'o' x.y acc[0] 1 1e999 0x10 1j None True ... f'{acc}'".split(),
-    *"if else for in not and return def class import await async yield del match case with type except*".split(),
+    *'( ) [ ] { } : , = := * ** - / @ . -> ; # \' """ \\ é \u202e 🙂 \x00'.split(" "),  # noqa: SIM905
+    *"acc silu unpack where row_sum epilogue f o 'o' x.y acc[0] 1 1e999 0x10 1j None True ... f'{acc}'".split(),  # noqa: SIM905
+    *"if else for in not and return def class import await async yield del match case with type except*".split(),  # noqa: SIM905
     *("\n", "\n    ", "\t", "\r", "\x0c", "lambda x: ", "global acc", "try:", "type X = "),
 ]
 
