@@ -121,7 +121,7 @@ def _check_type(task: Task, name: str, value: ValueType, line: int | None) -> Fi
     def finding(code: str, message: str, remedy: str) -> Finding:
         return Finding(code=code, message=message, remedy=remedy, line=line, output=name)
 
-    if (value.rows, value.cols) != (rows, cols) or bool(value.reduced) != (len(tensor.dimensions) == 1):
+    if (value.rows, value.cols) != (rows, cols):
         return finding(
             "wrong-shape",
             f"The output {name} is {value}, and the task declares {declared}, that is "

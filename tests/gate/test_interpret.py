@@ -3,8 +3,7 @@
 from functools import cache
 
 import pytest
-import torch
-from codasmith.gate.interpret import _KEPT, interpret_stage
+from codasmith.gate.interpret import _KEPT, _cases, interpret_stage
 from codasmith.primitives import read
 from codasmith.tasks import TaskError, Tensor, catalogue, task
 
@@ -110,28 +109,13 @@ def test_an_operand_without_influence_may_be_left_out():
     assert result.outcome == "passed", result.finding
 
 
-def test_an_operand_that_matters_only_elsewhere_must_be_followed_there():
-    """A clamp whose limits no value reaches in the first draw, replaced by numbers that fit that draw."""
-
-    @task(
-        gemm="x @ w.T",
-        x=Tensor("M K", low=0.0, high=0.01),
-        w=Tensor("N K", low=0.0, high=0.01),
-        floor=Tensor("", low=0.5, high=2.0),
-        out={"y": Tensor("M N")},
-    )
-    def floored(x, w, floor):
-        return {"y": torch.clamp(x @ w.T, min=floor)}
-
-    from codasmith.gate.interpret import _cases
-
-    seen = _cases(floored)[0].inputs["floor"]
-    source = (
-        "from codasmith.primitives import epilogue, maximum\n\n\n@epilogue\n"
-        f'def f(acc, floor):\n    return {{"y": maximum(acc, {seen!r} + 0.0 * floor)}}\n'
-    )
-    result = interpret_stage(floored, read(source, list(floored.operands.values())))
-    assert result.outcome == "failed"
+def test_an_operand_must_be_followed_beyond_the_workloads():
+    """A scalar known from the workloads by heart."""
+    name = "linear_softcap"
+    caps = [case.inputs["cap"] for case in _cases(TASKS[name])]
+    known = f"where(cap == {caps[0]!r}, {caps[0]!r}, where(cap == {caps[1]!r}, {caps[1]!r}, {caps[2]!r}))"
+    found = finding(name, f'c = {known}; return {{"y": c * tanh(acc / c)}}', "acc, cap")
+    assert "differs from the reference when cap changes" in found.message
 
 
 def test_the_change_is_returned_of_an_accumulated_output():
