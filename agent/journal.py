@@ -33,7 +33,7 @@ class Journal:
     def __init__(self, path: Path):
         """Open or create. Raises UserMistake or MachineCannot, in one sentence, where that cannot be."""
         self.path = Path(path)
-        self._lock = FileLock(f"{self.path}.lock")
+        self._lock = FileLock(self.path.parent / f".{self.path.name}.lock")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
