@@ -5,7 +5,7 @@ from __future__ import annotations
 from .fold import FLOAT32_MAX
 from .node import ACC, CONST, EVEN, ODD, OPERAND, PACK, REDUCTIONS, GraphError, Node
 from .primitive import REGISTRY
-from .types import DOUBLE, FULL, HALF, SAME, WIDTHS, Operand, ValueType
+from .types import DOUBLE, FULL, HALF, SAME, WIDTHS, Operand, ValueDType, ValueType
 
 
 def infer(node: Node, args: list[ValueType], operands: dict[str, Operand]) -> ValueType:
@@ -123,7 +123,7 @@ def _join(op: str, args: list[ValueType]) -> ValueType:
             "Use unpack to make the wider one narrower, or pack to make the narrower ones wider.",
             "width-mismatch",
         )
-    dtype = "bool" if args and all(a.dtype == "bool" for a in args) else "f32"
+    dtype: ValueDType = "bool" if args and all(a.dtype == "bool" for a in args) else "f32"
     return ValueType(rows=any(a.rows for a in args), cols=widths.pop() if widths else SAME, dtype=dtype)
 
 

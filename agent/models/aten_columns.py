@@ -12,7 +12,7 @@ from torch import fx
 
 from ...primitives.graph import EVEN, ODD, PACK
 from ...primitives.types import SAME
-from .translate import Factor, Index, Lanes, RowNumbers, Translation, Value, handles
+from .translate import Factor, Index, Lanes, RowNumbers, Translation, Value, handles, shape_of
 
 _OTHER_COLUMNS = (
     "takes columns other than alternating ones, or the halves of a tensor with layout='halves'; a lane of the kernel "
@@ -39,13 +39,9 @@ def _pack(t: Translation, even: Any, odd: Any, halves: bool) -> Value:
     return Value(t.builder.add(PACK, tuple(p.node for p in parts)), halves)
 
 
-def _shape(node: Any) -> tuple[int, ...]:
-    return tuple(node.meta["val"].shape)
-
-
 @handles("split", "split_with_sizes", "chunk", "tensor_split", "unsafe_split", "unsafe_chunk")
 def _split(t: Translation, node: fx.Node, x: Any, sizes: Any, dim: int = 0) -> Any:
-    shape = _shape(node.args[0])
+    shape = shape_of(node.args[0])
     parts = [tuple(v.shape) for v in node.meta["val"]]
     if dim % len(shape) != len(shape) - 1 or len(parts) != 2 or parts[0] != parts[1]:
         raise t.refuse("splits other than columns into two equal halves")
@@ -56,7 +52,7 @@ def _split(t: Translation, node: fx.Node, x: Any, sizes: Any, dim: int = 0) -> A
 def _slice(
     t: Translation, node: fx.Node, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Any:
-    shape = _shape(node.args[0])
+    shape = shape_of(node.args[0])
     width = shape[dim]
     first, last, step = slice(start, end, step).indices(width)
     if (first, last, step) == (0, width, 1):
@@ -72,7 +68,7 @@ def _slice(
 
 @handles("select")
 def _select(t: Translation, node: fx.Node, x: Any, dim: int, index: int) -> Any:
-    shape = _shape(node.args[0])
+    shape = shape_of(node.args[0])
     if isinstance(x, Lanes) and dim % len(shape) == len(shape) - (1 if x.last else 2):
         return (x.even, x.odd)[index]
     if shape[dim] == 1:
@@ -82,7 +78,7 @@ def _select(t: Translation, node: fx.Node, x: Any, dim: int, index: int) -> Any:
 
 @handles("unbind")
 def _unbind(t: Translation, node: fx.Node, x: Any, dim: int = 0) -> Any:
-    ndim = len(_shape(node.args[0]))
+    ndim = len(shape_of(node.args[0]))
     if not isinstance(x, Lanes) or dim % ndim != ndim - (1 if x.last else 2):
         raise t.refuse("takes single rows or columns")
     return x.even, x.odd
@@ -90,7 +86,7 @@ def _unbind(t: Translation, node: fx.Node, x: Any, dim: int = 0) -> Any:
 
 @handles("stack")
 def _stack(t: Translation, node: fx.Node, parts: Any, dim: int = 0) -> Any:
-    ndim = len(_shape(node))
+    ndim = len(shape_of(node))
     place = dim % ndim
     if len(parts) != 2 or place < ndim - 2:
         raise t.refuse("stacks other than two values as pairs of columns")
@@ -99,7 +95,7 @@ def _stack(t: Translation, node: fx.Node, parts: Any, dim: int = 0) -> Any:
 
 @handles("cat", "concat")
 def _cat(t: Translation, node: fx.Node, parts: Any, dim: int = 0) -> Any:
-    ndim = len(_shape(node))
+    ndim = len(shape_of(node))
     if len(parts) != 2 or dim % ndim != ndim - 1:
         raise t.refuse("joins other than two halves of the columns")
     return _pack(t, parts[0], parts[1], halves=True)
@@ -107,7 +103,7 @@ def _cat(t: Translation, node: fx.Node, parts: Any, dim: int = 0) -> Any:
 
 @handles("view", "reshape", "_unsafe_view", "_reshape_alias", "flatten", "unflatten")
 def _view(t: Translation, node: fx.Node, x: Any, *args: Any) -> Any:
-    old, new = _shape(node.args[0]), _shape(node)
+    old, new = shape_of(node.args[0]), shape_of(node)
     if isinstance(x, Lanes):
         if new == (*old[:-2], old[-2] * old[-1]):
             return _pack(t, x.even, x.odd, halves=not x.last)
@@ -133,7 +129,7 @@ def _broadcast(t: Translation, node: fx.Node, x: Any, *args: Any, **options: Any
     """Axes of length one: vectors broadcast by their kind."""
     if isinstance(x, Value | Index | RowNumbers):
         return x
-    if isinstance(x, Lanes) and _shape(node) == _shape(node.args[0]):
+    if isinstance(x, Lanes) and shape_of(node) == shape_of(node.args[0]):
         return x
     if isinstance(x, Factor):
         raise t.refuse(f"reshapes {x.name} before the product; write the product as a @ b of two matrices")
@@ -142,9 +138,9 @@ def _broadcast(t: Translation, node: fx.Node, x: Any, *args: Any, **options: Any
 
 @handles("t", "transpose", "permute", "numpy_T")
 def _transpose(t: Translation, node: fx.Node, x: Any, *args: Any) -> Any:
-    old = node.args[0].meta["val"]
-    if old.ndim < 2 or (t.name == "permute" and list(args[0]) == list(range(old.ndim))):
+    ndim = len(shape_of(node.args[0]))
+    if ndim < 2 or (t.name == "permute" and list(args[0]) == list(range(ndim))):
         return x
-    if isinstance(x, Factor) and old.ndim == 2:
+    if isinstance(x, Factor) and ndim == 2:
         return Factor(x.name, not x.transposed)
     raise t.refuse("transposes a value of the epilogue, whose rows and columns are the product's")

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import fx
 
-from .translate import Factor, Index, RowNumbers, Translation, Value, handles
+from .translate import Factor, Index, RowNumbers, Translation, Value, handles, shape_of
 
 _SAME = ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh", "erf", "sin", "cos", "sigmoid", "silu")
 _ALIKE = ("relu", "maximum", "minimum", "lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or", "mul")
@@ -169,7 +169,7 @@ def _addmm(t: Translation, node: fx.Node, bias: Any, a: Any, b: Any, beta: Any =
 def _direction(t: Translation, node: fx.Node, x: Any, dims: Any) -> str:
     """ "row" or "col": what is reduced over."""
     t.value(x)
-    ndim = node.args[0].meta["val"].ndim
+    ndim = len(shape_of(node.args[0]))
     given = [dims] if isinstance(dims, int) else list(dims or range(ndim))
     over = {d % ndim for d in given}
     if ndim != 2 or len(over) != 1:
@@ -179,7 +179,7 @@ def _direction(t: Translation, node: fx.Node, x: Any, dims: Any) -> str:
 
 def _reduce(t: Translation, x: Value, direction: str, op: str) -> Value:
     inner = t.builder.nodes[x.node]
-    args = (x.node,)
+    args: tuple[int, ...] = (x.node,)
     if op == "sum" and inner.op == "mul":
         args = inner.args  # a sum of products folds as one multiply-add
     elif op == "max" and inner.op == "abs":
@@ -213,7 +213,7 @@ def _logsumexp(t: Translation, node: fx.Node, x: Any, dims: Any, keepdim: bool =
 
 @handles("gather")
 def _gather(t: Translation, node: fx.Node, x: Any, dim: int, index: Any, **options: Any) -> Value:
-    if dim not in (1, -1) or not isinstance(index, Index) or node.meta["val"].shape[1:] != (1,):
+    if dim not in (1, -1) or not isinstance(index, Index) or shape_of(node)[1:] != (1,):
         raise t.refuse("picks other than one column a row by the task's integer operand")
     return _select(t, x, index)
 

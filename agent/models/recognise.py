@@ -90,7 +90,8 @@ def _unary(graph: Graph) -> dict[int, tuple[str, int]] | None:
 
 def _bases(graph: Graph, root: int) -> set[int]:
     """Nodes below one, near enough to be what it is a function of."""
-    seen, frontier = set(), {root}
+    seen: set[int] = set()
+    frontier = {root}
     while frontier and len(seen) <= 2 * _LARGEST:
         frontier = {a for i in frontier if graph.nodes[i].op in _SMOOTH for a in graph.nodes[i].args} - seen
         seen |= frontier

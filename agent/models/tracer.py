@@ -8,6 +8,7 @@ reference; what it cannot translate it says: which torch operation, and why.
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import torch
 from torch._decomp import get_decompositions
@@ -27,7 +28,7 @@ from .translate import TracerError, Translation
 __all__ = ["TracerError", "answer", "trace"]
 
 _aten = torch.ops.aten
-_SPELT_OUT = get_decompositions(
+_SPELT_OUT: Any = get_decompositions(
     [
         *(_aten.leaky_relu, _aten.hardtanh, _aten.hardsigmoid, _aten.hardswish, _aten.elu, _aten.mish, _aten.glu),
         *(_aten.log_sigmoid_forward, _aten.addcmul, _aten.addcdiv, _aten.lerp),

@@ -114,6 +114,11 @@ def spoken(name: str) -> str:
     return f"torch.{_SPOKEN.get(name, name.strip('_'))}"
 
 
+def shape_of(node: Any) -> tuple[int, ...]:
+    """The shape of a traced tensor at the tracing sizes."""
+    return tuple(node.meta["val"].shape)
+
+
 class Translation:
     """The graph so far, and what every traced operation stands for."""
 
@@ -209,11 +214,13 @@ class Translation:
         def meaning(n: fx.Node) -> Any:
             return meanings[n]
 
-        args, kwargs = fx.node.map_arg(node.args, meaning), fx.node.map_arg(node.kwargs, meaning)
+        args: Any = fx.node.map_arg(node.args, meaning)
+        kwargs: Any = fx.node.map_arg(node.kwargs, meaning)
         if getattr(node.target, "__name__", "") == "getitem":
             part = args[0][args[1]]
             if part is None:
-                self.name = node.args[0].target.overloadpacket.__name__
+                origin: Any = node.args[0]
+                self.name = origin.target.overloadpacket.__name__
                 raise self.refuse("gives positions, which an epilogue does not have")
             return part
         assert isinstance(node.target, torch._ops.OpOverload), node.target
@@ -237,7 +244,7 @@ class Translation:
 
     def _check_orientation(self, node: fx.Node) -> None:
         """Rows must stay rows: the tracing sizes tell the two apart."""
-        shape = tuple(node.meta["val"].shape)
+        shape = shape_of(node)
         padded = (1,) * (2 - len(shape)) + shape if shape != (self.rows,) else (self.rows, 1)
         if len(padded) != 2 or padded[0] not in (1, self.rows) or padded[1] == self.rows:
             raise self.refuse(f"gives a tensor of shape {self._symbolic(shape)}, which is not one of rows by columns")
