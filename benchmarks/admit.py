@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -32,6 +33,8 @@ def main() -> None:
     parser.add_argument("--limit-s", type=float, default=1e9, help="start no further task after so many seconds")
     options = parser.parse_args()
     started = time.monotonic()
+    if not options.compile_only:
+        threading.Thread(target=_compile_ahead, args=(options,), daemon=True).start()
     for name in options.tasks or sorted(catalogue()):
         task = load_task(name)
         source = (options.source / f"{task.name}.py").read_text()
@@ -62,6 +65,14 @@ def main() -> None:
             if options.out:
                 with options.out.open("a") as stream:
                     stream.write(json.dumps(verdict.model_dump(mode="json")) + "\n")
+
+
+def _compile_ahead(options: argparse.Namespace) -> None:
+    """Compile what comes next while the GPU is busy; objects are found again by content."""
+    for name in options.tasks or sorted(catalogue()):
+        task = load_task(name)
+        for storage in options.storage:
+            gate.check(task, (options.source / f"{task.name}.py").read_text(), tier=options.tier, storage=storage)
 
 
 def _line(row: dict) -> str:
