@@ -91,3 +91,36 @@ def test_accumulated_outputs_count_in_float32_only():
         workload = next(w for w in task.correctness_workloads() if w.family == "integers")
         found = exact_outputs(task, read(source, list(task.operands.values())), draw(task, workload))
         assert found == claimed
+
+
+def with_values(**changed):
+    """Inputs of 4 rows, 8 columns and a depth of 8, all ones but for those given."""
+    ones = {"x": torch.ones(4, 8).bfloat16(), "w": torch.ones(8, 8).bfloat16(), "b": torch.zeros(8)}
+    return {**ones, **changed}
+
+
+PLAIN = 'y = acc + b; return {"y": y, "s": row_sum(y)}'
+
+
+def test_the_products_partial_sums_count_though_they_cancel():
+    signs = torch.tensor([1.0, -1.0]).repeat(4)
+    cancelling = with_values(x=(4096 * torch.ones(4, 8)).bfloat16(), w=(4096 * signs).expand(8, 8).bfloat16())
+    assert float(oracle(sums, cancelling)["y"].abs().max()) == 0
+    assert exact_outputs(sums, graph(PLAIN), cancelling) == set()
+    smaller = {**cancelling, "w": cancelling["w"] / 64}
+    assert exact_outputs(sums, graph(PLAIN), smaller) == {"y", "s"}
+
+
+def test_products_have_the_digits_of_both_factors():
+    fine = with_values(b=torch.full((8,), 2.0**-12))
+    squared = 'y = acc + b; return {"y": y * y, "s": row_sum(acc)}'
+    assert exact_outputs(sums, graph(PLAIN), fine) == {"y", "s"}
+    assert exact_outputs(sums, graph(squared), fine) == {"s"}
+    # and indeed: (8 + 2^-12)^2 has 31 digits
+    assert float(torch.tensor(8 + 2.0**-12).square()) != (8 + 2.0**-12) ** 2
+
+
+def test_division_by_a_power_of_two_adds_digits():
+    spread = 'y = acc / 65536.0 + acc * 65536.0; return {"y": y, "s": row_sum(acc)}'
+    assert exact_outputs(sums, graph(spread), with_values()) == {"s"}
+    assert exact_outputs(sums, graph('return {"y": acc / 65536.0, "s": row_sum(acc)}'), with_values()) == {"y", "s"}
