@@ -6,6 +6,8 @@ Each command lives in a commands_*.py beside this file and imports what it needs
 
 from __future__ import annotations
 
+import importlib
+
 import typer
 
 from . import commands_catalogue, commands_gate, commands_run
@@ -27,6 +29,13 @@ app = typer.Typer(
 commands_run.add_to(app)
 commands_gate.add_to(app)
 commands_catalogue.add_to(app)
+try:  # the evals depend on the agent, never the other way round: where they are installed, their commands join
+    _evals = importlib.import_module("codasmith.evals.commands")
+except ModuleNotFoundError as missing:
+    if not (missing.name or "").startswith("codasmith.evals"):
+        raise
+else:
+    _evals.add_to(app)
 
 
 def _version(wanted: bool) -> None:

@@ -101,8 +101,9 @@ def load_set(name_or_path: str | Path = PUBLIC) -> LoadedSet:
             )
         if task.digest != entry.digest:
             raise UserMistake(
-                f"the task {entry.name!r} has changed since the set {spec.name!r} was pinned (digest {task.digest[:12]}, "
-                f"pinned {entry.digest[:12]}), so scores would not be comparable; restore the task, or pin a new version"
+                f"the task {entry.name!r} has changed since the set {spec.name!r} was pinned (digest "
+                f"{task.digest[:12]}, pinned {entry.digest[:12]}), so scores would not be comparable; restore the "
+                "task, or pin a new version"
             )
         tasks[entry.name], where[entry.name] = task, found
     return LoadedSet(spec, tasks, where)

@@ -32,10 +32,11 @@ TRIES = 60
 """Drafts for one task before giving up; about one in two is taken."""
 
 _WORKLOADS = {
-    "element": ({"M": 4096, "N": 4096, "K": 4096}, {"M": 8192, "N": 8192, "K": 8192}, {"M": 16384, "N": 6144, "K": 4096}),
-    "pair": ({"M": 4096, "F": 2048, "K": 4096}, {"M": 8192, "F": 4096, "K": 8192}, {"M": 8192, "F": 14336, "K": 4096}),
-    "packed": ({"M": 4096, "F": 4096, "K": 4096}, {"M": 8192, "F": 8192, "K": 8192}, {"M": 8192, "F": 14336, "K": 4096}),
+    "element": [(4096, 4096, 4096), (8192, 8192, 8192), (16384, 6144, 4096)],
+    "pair": [(4096, 2048, 4096), (8192, 4096, 8192), (8192, 14336, 4096)],
+    "packed": [(4096, 4096, 4096), (8192, 8192, 8192), (8192, 14336, 4096)],
 }
+"""M, then N (element) or F, then K."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,8 @@ def generate(seed: int, count: int, difficulty: int | None, folder: Path) -> Eva
     entries = []
     for made in drafts(seed, count, difficulty):
         (folder / f"{made.name}.py").write_text(made.text, encoding="utf-8")
-        entries.append(
-            Entry(name=made.name, digest=made.task.digest, level=made.task.level, family="generated", file=f"{made.name}.py")
-        )
+        entry = {"name": made.name, "digest": made.task.digest, "level": made.task.level, "family": "generated"}
+        entries.append(Entry.model_validate({**entry, "file": f"{made.name}.py"}))
     spec = EvalSet(
         name=f"held-out-{seed}" + (f"-difficulty-{difficulty}" if difficulty else ""),
         version=1,
@@ -104,8 +104,8 @@ def drafts(
                     rejected(reason)
             else:
                 raise UserMistake(
-                    f"no sound task number {number} was found in {TRIES} drafts of seed {seed}; ask for fewer tasks, or "
-                    "for a higher difficulty"
+                    f"no sound task number {number} was found in {TRIES} drafts of seed {seed}; ask for fewer tasks, "
+                    "or for a higher difficulty"
                 )
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -134,7 +134,8 @@ def task_file(draft: Draft, name: str) -> str:
     imports += ["from torch.nn import functional"] if "functional." in body else []
     tensors = "".join(f"    {k}={v},\n" for k, v in draft.tensors.items())
     outputs = ", ".join(f'"{k}": {v}' for k, v in draft.outputs.items())
-    workloads = "".join(f"        {_sizes(w)},\n" for w in _WORKLOADS[draft.mode])
+    sizes = _WORKLOADS[draft.mode]
+    workloads = "".join(f'        {{"M": {m}, "{draft.width}": {n}, "K": {k}}},\n' for m, n, k in sizes)
     above = "".join(f"{helper}\n\n\n" for helper in helpers)
     return (
         '"""A generated task: a random composition of primitives around one product."""\n\n'
@@ -145,10 +146,6 @@ def task_file(draft: Draft, name: str) -> str:
         + f'    """The outputs {", ".join(draft.outputs)} of {draft.gemm}, as the code says."""\n'
         + "".join(f"    {line}\n" for line in lines)
     )
-
-
-def _sizes(workload: dict[str, int]) -> str:
-    return "{" + ", ".join(f'"{k}": {v}' for k, v in workload.items()) + "}"
 
 
 def _refusal(draft: Draft, name: str, text: str, seen: set[str], work: Path) -> tuple[str, Task | None]:

@@ -158,5 +158,3 @@ class _Writer:
             name, number = f"{word}{number}", number + 1
         self.taken.add(name)
         return name
-
-

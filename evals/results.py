@@ -1,0 +1,172 @@
+"""results.json: everything that a reader needs to judge a ranking, as one document with a schema (docs/evals.md)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from .compare import Pair
+from .evalset import EvalSet, LoadedSet, read_set
+from .rows import Row
+from .run_folder import RunFolder, RunSpec
+from .scores import HAND_WRITTEN, Score, score_rows
+
+RESULTS, PAGE = "results.json", "report.html"
+
+NOT_MEASURED = (
+    "No GPU took part. Candidates were read, interpreted in float64 and compiled for sm_90a, and those that came "
+    "through are called checked. Numerics on the GPU, writes outside the outputs, and speed were not measured: what is "
+    "checked may still be wrong or slow, and nothing here says how fast any kernel is."
+)
+
+
+class Cell(BaseModel):
+    """One task by one contestant."""
+
+    model_config = ConfigDict(frozen=True)
+
+    task: str
+    contestant: str
+    samples: int
+    passed: int
+    """Samples that passed (without a GPU: were checked)."""
+    status: str
+    """Of the best sample."""
+    tax: float | None = None
+    speedup: float | None = None
+    finding: str = ""
+    """Where the best sample failed: the stage, and the finding's code."""
+    best: int
+    """The best sample's number."""
+
+
+class Results(BaseModel):
+    """The document."""
+
+    model_config = ConfigDict(frozen=True)
+
+    format: Literal["codasmith-eval-results/1"] = "codasmith-eval-results/1"
+    run: RunSpec
+    eval_set: EvalSet
+    measured: bool
+    """Whether a GPU took part; without one, no score of speed exists."""
+    notes: tuple[str, ...]
+    """What a careful reader must know: what was not measured, what is missing, what differs between rows."""
+    environments: tuple[dict[str, str], ...]
+    """GPU, driver and versions of the rows; more than one is said in the notes."""
+    scores: tuple[Score, ...]
+    pairs: tuple[Pair, ...]
+    cells: tuple[Cell, ...]
+
+
+def results_of(spec: RunSpec, eval_set: EvalSet, rows: list[Row]) -> Results:
+    """Score a run, whole or not. Pure: equal rows give an equal document."""
+    entries = {e.name: e for e in eval_set.tasks if spec.tasks is None or e.name in spec.tasks}
+    rows = sorted((r for r in rows if r.task in entries), key=lambda r: r.key)
+    published = [name for name, entry in entries.items() if entry.known]
+    scores, pairs = score_rows(rows, cpu_only=spec.cpu_only, published=published)
+    environments = {json.dumps(r.environment, sort_keys=True): r.environment for r in rows if r.environment}
+    return Results(
+        run=spec,
+        eval_set=eval_set,
+        measured=not spec.cpu_only,
+        notes=tuple(_notes(spec, eval_set, rows, scores, len(entries), len(published), len(environments))),
+        environments=tuple(environments[key] for key in sorted(environments)),
+        scores=tuple(scores),
+        pairs=tuple(pairs),
+        cells=tuple(_cells(rows, spec.cpu_only)),
+    )
+
+
+def write_results(folder: RunFolder, loaded: LoadedSet | None = None) -> Results:
+    """Score what is in a run's folder, and write results.json and report.html there."""
+    from .page import render_page
+
+    spec = folder.spec()
+    eval_set = loaded.spec if loaded else read_set(spec.set)[0]
+    rows = folder.rows()
+    results = results_of(spec, eval_set, rows)
+    _write(folder.path / RESULTS, results.model_dump_json(indent=1) + "\n")
+    _write(folder.path / PAGE, render_page(results, rows, folder.path))
+    return results
+
+
+def label(row: Row) -> str:
+    return row.model if row.tier == "closed" else f"{row.model} ({row.tier})"
+
+
+def best_sample(rows: list[Row]) -> Row:
+    """The one to show: solved before checked, then the fastest, then the furthest, then the earliest."""
+    return min(rows, key=lambda r: (not r.solved, not r.checked, -(r.speedup or 0.0), r.status == "none", r.sample))
+
+
+def _cells(rows: list[Row], cpu_only: bool) -> list[Cell]:
+    by: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        by.setdefault((row.task, label(row)), []).append(row)
+    found = []
+    for (task, name), samples in sorted(by.items()):
+        best = best_sample(samples)
+        last = best.attempts[-1] if best.attempts and not best.checked else None
+        found.append(
+            Cell(
+                task=task,
+                contestant=name,
+                samples=len(samples),
+                passed=sum(r.checked if cpu_only else r.solved for r in samples),
+                status=best.status,
+                tax=best.tax,
+                speedup=best.speedup,
+                finding=": ".join(filter(None, (last.stage, last.code))) if last else "",
+                best=best.sample,
+            )
+        )
+    return found
+
+
+def _notes(
+    spec: RunSpec,
+    eval_set: EvalSet,
+    rows: list[Row],
+    scores: list[Score],
+    tasks: int,
+    published: int,
+    environments: int,
+) -> list[str]:
+    of = f"{tasks} of its {len(eval_set.tasks)}" if tasks != len(eval_set.tasks) else f"all {tasks}"
+    notes = [f"The set {eval_set.name} (version {eval_set.version}, {eval_set.split}), {of} tasks."]
+    if spec.cpu_only:
+        notes.insert(0, NOT_MEASURED)
+    counts = Counter((r.model, r.tier) for r in rows)
+    for tier in spec.tiers:
+        for model in spec.models:
+            made, asked = counts[model, tier], tasks * spec.samples
+            if made != asked:
+                notes.append(
+                    f"{model} ({tier}): {made} of {asked} samples are there; its scores are of those alone, and not "
+                    "comparable with whole ones."
+                )
+    if spec.shard != "1/1":
+        notes.append(f"This is part {spec.shard} of a run; merge the parts before comparing.")
+    if environments > 1:
+        notes.append(f"The rows come from {environments} different machines or versions; times between them differ.")
+    if published:
+        notes.append(
+            f"Of {published} tasks a solution, or nearly one, is public in quack's library; models may have read it."
+        )
+    notes += [f"{s.label}: {s.incomplete_costs}, so its costs are too low." for s in scores if s.incomplete_costs]
+    if not any(r.model == HAND_WRITTEN for r in rows):
+        notes.append("No task here has a hand-written kernel in this run.")
+    if eval_set.split == "held-out":
+        notes.append("Held-out tasks are random compositions: they test writing what is asked, not knowing the field.")
+    return notes
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

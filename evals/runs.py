@@ -1,0 +1,263 @@
+"""A run of the evals: every model on every task, several samples each, some at a time, resumable at any point.
+
+Models answer at the same time; the gate judges one candidate at a time, so that nothing disturbs its clock.  Whatever
+happens is in the samples' journals, so a crash loses at most the attempts under way, and the same command goes on.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..agent.errors import AgentError, Interrupted, UserMistake
+from ..agent.loop import Gate
+from ..agent.models import Answer, Message, Model, OnText, make_model
+from .evalset import PUBLIC, LoadedSet, load_set
+from .hand_written import NAME as HAND_WRITTEN
+from .hand_written import HandWritten, source_for
+from .rows import Row
+from .run_folder import RunFolder, RunSpec
+from .sample import BASELINES, TRACER, Job, MakeModel, Unfinished, run_sample
+
+if TYPE_CHECKING:
+    from .results import Results
+
+TARGET_TAX = 1.02
+WORKERS = 4
+
+
+def score(
+    models: Sequence[str],
+    *,
+    samples: int = 4,
+    attempts: int = 20,
+    eval_set: str | Path = PUBLIC,
+    out: str | Path | None = None,
+    cpu_only: bool = False,
+    workers: int = WORKERS,
+    say: Callable[[str], None] = lambda line: None,
+    **more: Any,
+) -> Results:
+    """Run models on an eval set and score them; writes the run's folder, results.json and report.html.
+
+    models: names as for `codasmith run`. more: other fields of `RunSpec`, such as tasks, tiers, target_tax.
+    Raises UserMistake, ModelError or MachineCannot, each in one sentence.
+    """
+    from .results import write_results
+
+    loaded = load_set(eval_set)
+    spec = make_spec(models, loaded, eval_set, samples=samples, attempts=attempts, cpu_only=cpu_only, **more)
+    folder = RunFolder(Path(out) if out is not None else default_folder(loaded))
+    run(spec, loaded, folder, workers=workers, say=say)
+    return write_results(folder, loaded)
+
+
+def make_spec(
+    models: Sequence[str],
+    loaded: LoadedSet,
+    eval_set: str | Path,
+    *,
+    samples: int,
+    attempts: int | None,
+    cpu_only: bool,
+    target_tax: float | None = TARGET_TAX,
+    **more: Any,
+) -> RunSpec:
+    """What is asked, checked. Raises UserMistake."""
+    from .. import gate
+
+    if samples < 1:
+        raise UserMistake(f"--samples {samples} asks for nothing; give 1 or more")
+    twice = next((m for m in models if list(models).count(m) > 1), None)
+    if twice or set(models) & set(BASELINES):
+        name = twice or next(m for m in models if m in BASELINES)
+        why = "is named twice" if twice else "is in every run already"
+        raise UserMistake(f"the model {name} {why}; name each model once")
+    for name in more.get("tasks") or ():
+        if name not in loaded.tasks:
+            raise UserMistake(
+                f"the set {loaded.spec.name!r} has no task {name!r}; `codasmith evals list` shows those it has"
+            )
+    spec = RunSpec(
+        version=version("codasmith"),
+        set=str(eval_set),
+        set_digest=loaded.spec.digest,
+        models=tuple(models),
+        samples=samples,
+        attempts=attempts,
+        target_tax=target_tax,
+        cpu_only=cpu_only or not gate.has_gpu(),
+        **more,
+    )
+    _part(spec.shard)
+    return spec
+
+
+def default_folder(loaded: LoadedSet) -> Path:
+    """Where a run goes that names no folder."""
+    return Path("runs") / f"eval-{loaded.spec.name}"
+
+
+def jobs(spec: RunSpec, loaded: LoadedSet) -> list[Job]:
+    """Every sample of the run (or of this shard): first samples of all tasks first, so that partial results compare."""
+    found = []
+    entries = [e for e in loaded.spec.tasks if spec.tasks is None or e.name in spec.tasks]
+    for sample in range(1, spec.samples + 1):
+        for entry in entries:
+            for tier in spec.tiers:
+                for model in (*BASELINES, *spec.models):
+                    if model in BASELINES and (sample > 1 or not _applies(model, entry.name, tier)):
+                        continue
+                    found.append(Job(model, tier, loaded.tasks[entry.name], entry, loaded.where[entry.name], sample))
+    part, parts = _part(spec.shard)
+    return [job for number, job in enumerate(found) if number % parts == part - 1]
+
+
+def run(
+    spec: RunSpec,
+    loaded: LoadedSet,
+    folder: RunFolder,
+    *,
+    workers: int = WORKERS,
+    make: MakeModel | None = None,
+    gate: Gate | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[Unfinished]:
+    """Make every sample that is not there yet, `workers` at a time; return those that could not be finished.
+
+    make and gate take the place of the real ones. say: told one line a sample.
+    Raises UserMistake, ModelError or MachineCannot; Interrupted on Ctrl-C.
+    """
+    if workers < 1:
+        raise UserMistake(f"--workers {workers} does nothing; give 1 or more")
+    stopping = threading.Event()
+    make = make or _make(spec)
+    lock = threading.Lock()
+    gate = _one_at_a_time(gate or _gate(spec), lock)
+    for model in spec.models:  # a wrong name or a missing key is said before anything is asked
+        make(model, spec.tiers[0])
+    with folder:
+        folder.open(spec)
+        there = {row.key for row in folder.rows()}
+        all_jobs = jobs(spec, loaded)
+        pending = deque(job for job in all_jobs if job.key not in there)
+        done = len(all_jobs) - len(pending)
+        if done:
+            say(f"{done} of {len(all_jobs)} samples are there already")
+        outcomes: queue.Queue[Row | Unfinished | BaseException] = queue.Queue()
+
+        def work() -> None:
+            while not stopping.is_set():
+                try:
+                    job = pending.popleft()
+                except IndexError:
+                    return
+                outcomes.put(_outcome(job, spec, folder, lambda n, t: _Asked(make(n, t), stopping, lock), gate))
+
+        unfinished = []
+        waiting = len(pending)
+        for _ in range(min(workers, waiting)):
+            threading.Thread(target=work, daemon=True).start()
+        try:
+            while waiting:
+                outcome = outcomes.get()
+                waiting -= 1
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                if isinstance(outcome, Unfinished):
+                    unfinished.append(outcome)
+                    say(f"{outcome.job}: not finished: {outcome.reason}")
+                    continue
+                folder.add(outcome)
+                done += 1
+                say(f"[{done}/{len(all_jobs)}] {_line(outcome)}")
+        except KeyboardInterrupt:
+            raise Interrupted(f"stopped; the same command goes on with {folder.path}") from None
+        finally:
+            stopping.set()
+    return unfinished
+
+
+def _outcome(
+    job: Job, spec: RunSpec, folder: RunFolder, make: MakeModel, gate: Gate
+) -> Row | Unfinished | BaseException:
+    try:
+        return run_sample(job, spec, folder, make, gate)
+    except (AgentError, KeyboardInterrupt) as error:
+        return error
+    except Exception as error:  # one sample's fault must not end the others
+        return Unfinished(job, f"{type(error).__name__}: {error}")
+
+
+class _Asked:
+    """A model among others: asked nothing more once the run is to stop.
+
+    The baselines compute in this process, with tracing of torch's that is not made for threads, so they answer while
+    the gate waits.
+    """
+
+    def __init__(self, model: Model, stopping: threading.Event, lock: threading.Lock):
+        self._model, self._stopping, self.name = model, stopping, model.name
+        self._held: AbstractContextManager = lock if model.name in BASELINES else nullcontext()
+
+    def prepare(self, task: Any) -> None:
+        if hasattr(self._model, "prepare"):
+            self._model.prepare(task)
+
+    def answer(self, messages: Sequence[Message], *, max_tokens: int, on_text: OnText | None = None) -> Answer:
+        if self._stopping.is_set():
+            raise KeyboardInterrupt
+        with self._held:
+            return self._model.answer(messages, max_tokens=max_tokens, on_text=on_text)
+
+
+def _make(spec: RunSpec) -> MakeModel:
+    def make(name: str, tier: str) -> Model:
+        if name == HAND_WRITTEN:
+            return HandWritten(tier)
+        return make_model(name, **({} if name in BASELINES else spec.model_options))
+
+    return make
+
+
+def _gate(spec: RunSpec) -> Gate:
+    from .. import gate
+
+    def evaluate(task: Any, source: str, *, tier: Any, progress: Any) -> Any:
+        return gate.evaluate(task, source, tier=tier, storage=spec.storage, cpu_only=spec.cpu_only, progress=progress)
+
+    return evaluate
+
+
+def _one_at_a_time(gate: Gate, lock: threading.Lock) -> Gate:
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return gate(*args, **kwargs)
+
+    return evaluate
+
+
+def _applies(model: str, task: str, tier: str) -> bool:
+    if model == TRACER:
+        return tier == "closed"
+    return source_for(task, tier) is not None
+
+
+def _part(shard: str) -> tuple[int, int]:
+    part, slash, parts = shard.partition("/")
+    if slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts):
+        return int(part), int(parts)
+    raise UserMistake(f"--shard {shard!r} is no part of a run; write it as 2/4, the second of four parts")
+
+
+def _line(row: Row) -> str:
+    tax = f", tax {row.tax:.3f}" if row.tax is not None else ""
+    tries = f", attempt {row.best} of {len(row.attempts)}" if row.best else ""
+    tier = f" ({row.tier})" if row.tier != "closed" else ""
+    return f"{row.model} on {row.task} #{row.sample}{tier}: {row.status}{tax}{tries}"

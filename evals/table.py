@@ -1,0 +1,138 @@
+"""The scores in the terminal. Columns of speed exist only where a GPU measured."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .intervals import Estimate
+from .results import Results
+from .scores import FAST, WITHIN, Score
+
+
+def show(console: Console, results: Results) -> None:
+    """The leaderboard, costs, comparisons and groups, then what a reader must know."""
+    console.print(_leaderboard(results))
+    if results.measured and any(s.tax for s in results.scores):
+        console.print(_speed(results))
+    console.print(_costs(results))
+    if results.pairs:
+        console.print(_pairs(results))
+    console.print(_groups(results))
+    for note in results.notes:
+        console.print(f"- {escape(note)}", highlight=False, soft_wrap=True)
+
+
+def percent(estimate: Estimate | None) -> str:
+    """Such as "62 % (48-75)"."""
+    if estimate is None:
+        return "-"
+    return f"{100 * estimate.value:.0f} % ({100 * estimate.low:.0f}-{100 * estimate.high:.0f})"
+
+
+def factor(estimate: Estimate | None, digits: int = 2) -> str:
+    """Such as "1.21 (1.10-1.33)"."""
+    if estimate is None:
+        return "-"
+    return f"{estimate.value:.{digits}f} ({estimate.low:.{digits}f}-{estimate.high:.{digits}f})"
+
+
+def amount(estimate: Estimate | None, unit: str = "") -> str:
+    """A cost a kernel, such as "$0.042"."""
+    if estimate is None:
+        return "-"
+    text = f"{estimate.value:,.0f}" if estimate.value >= 100 else f"{estimate.value:.3g}"
+    return f"{unit}{text}"
+
+
+def rank(score: Score) -> str:
+    if score.rank is None:
+        return ""
+    low, high = score.rank
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def _leaderboard(results: Results) -> Table:
+    most = max((k for s in results.scores for k in s.pass_at), default=1)
+    what = "pass" if results.measured else "checked"
+    table = _table("Scores (mean over tasks, 95 % intervals)", "rank", "model", "tasks", f"{what}@1")
+    if most > 1:
+        table.add_column(f"{what}@{most}", justify="right")
+    if results.measured:
+        table.add_column("speed-up, all tasks", justify="right")
+        for p in FAST:
+            table.add_column(f"> {p:g}x", justify="right")
+    for score in results.scores:
+        cells = [rank(score), _name(score), str(score.tasks), percent(score.pass_at.get(1))]
+        cells += [percent(score.pass_at.get(most))] if most > 1 else []
+        if results.measured:
+            cells.append(factor(score.speedup_all))
+            cells += [_short(score.fast.get(f"{p:g}")) for p in FAST]
+        table.add_row(*cells)
+    return table
+
+
+def _speed(results: Results) -> Table:
+    columns = [f"tax <= {t:.2f}" for t in WITHIN]
+    table = _table("Speed", "model", "tax", *columns, "speed-up, solved tasks", "of hand-written")
+    for s in results.scores:
+        shares = [_short(s.within.get(f"{t:.2f}")) for t in WITHIN]
+        table.add_row(_name(s), factor(s.tax, 3), *shares, factor(s.speedup_solved), factor(s.of_hand_written))
+    return table
+
+
+def _costs(results: Results) -> Table:
+    kernel = "kernel that passed" if results.measured else "kernel that was checked"
+    columns = ["model", "attempts", "tokens", "dollars"] + (["GPU seconds"] if results.measured else [])
+    table = _table(f"Cost of each {kernel}", *columns, "dollars in all")
+    for s in results.scores:
+        if s.library:
+            continue
+        costs = [amount(s.attempts), amount(s.tokens), amount(s.dollars, "$")]
+        costs += [amount(s.gpu_seconds)] if results.measured else []
+        total = f"${s.total_dollars:.2f}" + (" and more" if "prices" in s.incomplete_costs else "")
+        table.add_row(_name(s), *costs, total)
+    return table
+
+
+def _pairs(results: Results) -> Table:
+    how = "speed-up, first over second" if results.measured else "checked, first less second"
+    table = _table("Comparisons, paired by task", "first", "second", "tasks", how, "p", "p, corrected")
+    for pair in results.pairs:
+        shown = factor(pair.difference) if results.measured else percent(pair.difference)
+        p, corrected = (f"{value:.3f}" if value >= 0.001 else "< 0.001" for value in (pair.p, pair.p_corrected))
+        table.add_row(escape(pair.first), escape(pair.second), str(pair.tasks), shown, p, corrected)
+    return table
+
+
+def _groups(results: Results) -> Table:
+    what = "pass@1" if results.measured else "checked@1"
+    table = _table("By kind of task", "model", "by", "", "tasks", what)
+    if results.measured:
+        table.add_column("> 1x", justify="right")
+        table.add_column("speed-up, all tasks", justify="right")
+    for score in results.scores:
+        if score.library:
+            continue
+        for group in score.groups:
+            cells = [_name(score), group.by, group.value, str(group.tasks), percent(group.pass_1)]
+            cells += [percent(group.fast_1), factor(group.speedup_all)] if results.measured else []
+            table.add_row(*cells)
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for column in columns:
+        words = column in ("model", "first", "second", "by", "")
+        table.add_column(column, justify="left" if words else "right", no_wrap=column == "model")
+    return table
+
+
+def _name(score: Score) -> str:
+    return escape(score.label) + (" [dim]*[/]" if score.incomplete_costs else "")
+
+
+def _short(estimate: Estimate | None) -> str:
+    return "-" if estimate is None else f"{100 * estimate.value:.0f} %"
