@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..primitives import Graph
 from ..tasks import Task, Workload
 from ..templates.signature import Signature
 from .verdict import Finding, StageResult
@@ -50,7 +51,8 @@ class Job:
     rounds: int
     compile_baseline: bool
     seed: int
-    exact: bool
+    graph: Graph | None
+    """The epilogue as data, where the tier has one: it tells which outputs can be exact."""
     say: Callable[[str, str], None]
     stages: list[StageResult] = field(default_factory=list)
     gated: list[str] = field(default_factory=list)

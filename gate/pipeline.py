@@ -7,6 +7,7 @@ timing run at the referee.  Without a GPU the verdict ends at "checked", which a
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from ..templates.compile import Compiled
 from ..templates.generate import Frame, generate
 from ..templates.schedule import SCHEDULES, Schedule
 from ..templates.signature import Signature, TensorSpec
-from .compile import compile_stage
+from .compile import ENVIRONMENT, compile_stage
 from .frame import frame_of
 from .interpret import interpret_stage
 from .machine import environment, has_gpu
@@ -39,6 +40,7 @@ BARE = SCHEDULES[:4]
 """Schedules of the bare template that the tax is measured against, beside cuBLAS."""
 
 _session: Session | None = None
+_making = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,10 @@ class Evaluation:
 def session() -> Session:
     """The process's compile server and referee, made at first use."""
     global _session
-    if _session is None:
-        _session = Session()
-    return _session
+    with _making:
+        if _session is None:
+            _session = Session()
+        return _session
 
 
 def evaluate(
@@ -98,6 +101,8 @@ def evaluate(
             session().compiler.start()
         compiled = run.compile(graph, schedules)
         if run.stopped:
+            if run.stages[-1].finding and run.stages[-1].finding.code == ENVIRONMENT:
+                return run.fail(str(run.stages[-1].finding))
             return run.end("refused", graph)
         if not gpu:
             run.skip("a Hopper GPU is needed" if not cpu_only else "only the stages without a GPU were asked for")
@@ -178,7 +183,7 @@ class _Run:
             "checked": [w.model_dump(mode="json") for w in task.correctness_workloads(storage)],
             "rounds": rounds,
             "compile_baseline": compile_baseline,
-            "exact": False,
+            "graph": graph.model_dump(mode="json") if graph else None,
         }
         self.say("tune", "racing the schedules")
         stages = session().judge(job, self.say)

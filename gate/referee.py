@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from ..primitives import Graph
 from ..tasks import Workload, load_task
 from .arena import Arena, ArenaFull
 from .job import Job, Object, Refused
@@ -130,7 +131,7 @@ def _job(command: dict[str, Any], say: Callable[[str, str], None]) -> Job:
         compile_baseline=command["compile_baseline"],
         # Drawn after compilation, and here: no candidate can have known it.
         seed=secrets.randbits(31),
-        exact=command["exact"],
+        graph=Graph.model_validate(command["graph"]) if command["graph"] else None,
         say=say,
     )
 

@@ -332,6 +332,7 @@ def serve() -> None:
             del running[fd]
             code = os.waitstatus_to_exitcode(status)
             print(json.dumps({"job": job.path, "status": code, "timed_out": timed_out}), file=out, flush=True)
+    os._exit(0)  # taking down the compiler's libraries takes seconds, and nothing is left to save
 
 
 def _parallel() -> int:

@@ -100,13 +100,16 @@ class Compiler:
         def result(status: int, timed_out: bool, cached: bool = False) -> Compiled:
             return _result(schedule, paths, status, timed_out, limit_s, cached)
 
+        with self._lock:
+            under_way = self._jobs.get(str(paths["job.json"]))
+        if under_way:
+            return under_way[0]
         if paths["report.json"].exists() and paths["kernel.so"].exists():
             found = result(0, False, cached=True)
             if found.ok:
                 future.set_result(found)
                 return future
         folder.mkdir(parents=True, exist_ok=True)
-        paths["report.json"].unlink(missing_ok=True)
         file = folder / f"e{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
         file.write_text(source)
         named = signature.model_copy(update={"symbol": f"codasmith_{key[:24]}"})
@@ -122,6 +125,10 @@ class Compiler:
         }
         paths["job.json"].write_text(json.dumps(job))
         with self._lock:
+            under_way = self._jobs.get(str(paths["job.json"]))
+            if under_way:  # another thread was faster; two builds of one job would share its files
+                return under_way[0]
+            paths["report.json"].unlink(missing_ok=True)
             process = self._server()
             self._jobs[str(paths["job.json"])] = (future, result)
             assert process.stdin is not None
@@ -166,12 +173,15 @@ class Compiler:
         assert process.stdout is not None
         for line in process.stdout:
             message = json.loads(line)
-            if "job" in message and message["job"] in self._jobs:
-                future, result = self._jobs.pop(message["job"])
-                future.set_result(result(message["status"], message["timed_out"]))
-        for job in list(self._jobs):
-            future, result = self._jobs.pop(job)
-            future.set_result(result(process.wait(), False))
+            with self._lock:
+                found = self._jobs.pop(message.get("job", ""), None)
+            if found:
+                found[0].set_result(found[1](message["status"], message["timed_out"]))
+        status = process.wait()
+        with self._lock:
+            lost, self._jobs = list(self._jobs.values()), {}
+        for future, result in lost:
+            future.set_result(result(status, False))
 
 
 def _result(schedule: str, paths: dict[str, Path], status: int, timed_out: bool, limit_s: float, cached: bool) -> Compiled:

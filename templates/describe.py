@@ -20,6 +20,7 @@ def describe(module: Any, frame: Signature) -> Signature:
     mod = module.epilogue
     main, c = getattr(module, "MAIN", None), getattr(module, "C", None)
     constants = dict(getattr(module, "CONSTANTS", {}))
+    operands = tuple(n for n in frame.inputs if n not in (frame.a, frame.b))
     arguments: list[Argument] = []
 
     def known(name: str, among: tuple[str, ...], what: str) -> None:
@@ -34,12 +35,12 @@ def describe(module: Any, frame: Signature) -> Signature:
         if name in constants:
             arguments.append(Argument(field=name, name=name, role="constant", value=constants[name]))
             continue
-        known(name, frame.inputs, "operand")
+        known(name, operands, "operand")
         op = mod.ops.get(name)
         role = _role(op, frame, name, (RowVecLoad, ColVecLoad, TileLoad, Scalar))
         arguments.append(Argument(field=name, name=name, role=role))
     for op in mod.extra_ops:
-        known(op.name, frame.inputs, "operand")
+        known(op.name, operands, "operand")
         arguments.append(Argument(field=op.name, name=op.name, role="index"))
     for name in mod.outputs:
         known(name, frame.outputs, "output")
@@ -57,7 +58,7 @@ def describe(module: Any, frame: Signature) -> Signature:
     if main is not None:
         known(main, frame.outputs, "MAIN")
     if c is not None:
-        known(c, frame.inputs, "C")
+        known(c, operands, "C")
     if "c" in mod.operand_names and c is None:
         raise TemplateError("The epilogue takes c and the module does not say which tile that is.", 'Add C = "name".', "no-c")
     written = {a.name for a in arguments if a.role in ("store", "sink")} | ({main} if main else set())
