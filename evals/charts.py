@@ -77,11 +77,11 @@ def strips(values: Mapping[str, Sequence[tuple[str, float]]], x: Axis, mark: flo
     return _svg(parts, x.title, height)
 
 
-def scatter(points: Mapping[str, tuple[float, Estimate]], x: Axis, y: Axis) -> str:
-    """A point a contestant, with the interval of its height."""
+def scatter(points: Mapping[str, tuple[float, Estimate]], x: Axis, y: Axis, names: Sequence[str]) -> str:
+    """A point a contestant, with the interval of its height. names: all contestants, whose places give the colours."""
     parts = _frame(x, y)
-    for number, (name, (cost, quality)) in enumerate(points.items()):
-        at, colour = _x(x, cost), _style(number)[0]
+    for name, (cost, quality) in points.items():
+        at, colour = _x(x, cost), _style(names.index(name))[0]
         low, high, middle = _y(y, quality.low), _y(y, quality.high), _y(y, quality.value)
         parts.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="{colour}"/>')
         parts.append(

@@ -54,6 +54,23 @@ def mean(values: Values, kind: Literal["mean", "geometric"] = "mean") -> Estimat
     return Estimate(value=first, low=second, high=third, tasks=len(values))
 
 
+def share(values: Values) -> Estimate | None:
+    """The mean of zeros and ones (or of chances).
+
+    Where all tasks agree on 0 or on 1 a bootstrap sees no doubt; the far end is then that of the exact binomial
+    interval for as many tasks (Clopper and Pearson 1934).
+    """
+    found = mean(values)
+    if found is None:
+        return None
+    edge = 0.025 ** (1 / found.tasks)
+    if found.low == found.high == 1.0:
+        return found.model_copy(update={"low": edge})
+    if found.low == found.high == 0.0:
+        return found.model_copy(update={"high": 1.0 - edge})
+    return found
+
+
 def ratio(costs: Values, gains: Values) -> Estimate | None:
     """All costs over all gains, such as dollars a kernel; None where nothing was gained.
 
@@ -79,7 +96,7 @@ def pass_at(counts: Sequence[tuple[int, int]], k: int) -> Estimate | None:
     The interval is over tasks alone: samples drawn again with replacement would repeat, and k of them pass less often.
     """
     chances = [1.0 - math.comb(n - c, k) / math.comb(n, k) for n, c in counts if n >= k]
-    return mean([[c] for c in chances])
+    return share([[c] for c in chances])
 
 
 def sign_flip(differences: Sequence[float]) -> float:

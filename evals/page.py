@@ -23,7 +23,7 @@ from . import charts, table
 from .charts import Axis, nice_ticks
 from .results import Cell, Results, best_sample, label
 from .rows import Row
-from .scores import FAST, WITHIN, Score
+from .scores import FAST, WITHIN, Group, Score
 
 SHOWN_ATTEMPTS = 10
 SHOWN_CHARS = 4_000
@@ -44,13 +44,15 @@ def render_page(results: Results, rows: Sequence[Row], folder: Path) -> str:
         .render(
             results=results,
             scores=[_score(s, results.measured) for s in results.scores],
-            columns=_columns(results),
+            leagues=_leagues(results),
+            groups=_groups(results),
             entries={e.name: e for e in results.eval_set.tasks},
             tasks=names,
             contestants=list(contestants),
             cells=cells,
             shade=lambda cell: _shade(cell, results.measured),
             anchor=_anchor,
+            breakable=lambda name: name.replace(":", ":\u200b").replace("-", "-\u200b"),
             details=_details(contestants, folder),
             charts=_charts(results, contestants),
             table=table,
@@ -72,15 +74,33 @@ def fast_curve(rows: Sequence[Row], points: Sequence[float]) -> list[tuple[float
     ]
 
 
-def _columns(results: Results) -> list[str]:
+def _leagues(results: Results) -> list[tuple[str, list[str], bool]]:
+    """The tables of scores: a title, the columns, and whether the libraries' baselines are in it."""
     what = "pass" if results.measured else "checked"
     most = max((k for s in results.scores for k in s.pass_at), default=1)
-    columns = ["rank", "model", "tasks", "samples", f"{what}@1"] + ([f"{what}@{most}"] if most > 1 else [])
-    if results.measured:
-        columns += ["speed-up, all", *(f"> {p:g}x" for p in FAST), "tax", *(f"tax ≤ {t:.2f}" for t in WITHIN)]
-        columns += ["speed-up, solved", "of hand-written"]
-    columns += ["attempts", "tokens", "dollars"]
-    return columns + (["GPU s"] if results.measured else [])
+    shares = [f"{what}@1"] + ([f"{what}@{most}"] if most > 1 else [])
+    if not results.measured:
+        return [
+            ("", ["rank", "model", "tasks", "samples", *shares], True),
+            ("Cost of each sample that was checked", ["model", "attempts", "tokens", "dollars"], False),
+        ]
+    fast = [f"> {p:g}x" for p in FAST]
+    within = [f"tax ≤ {t:.2f}" for t in WITHIN]
+    return [
+        ("", ["rank", "model", "tasks", "samples", "speed-up, all", *shares, fast[0]], True),
+        ("Speed over the best baseline", ["model", "speed-up, solved", *fast, "of hand-written"], True),
+        ("Tax", ["model", "tax", *within], True),
+        ("Cost of each sample that passed", ["model", "attempts", "tokens", "dollars", "GPU seconds"], False),
+    ]
+
+
+def _groups(results: Results) -> list[tuple[str, str, int, dict[str, Group]]]:
+    """A line a kind of task: how it is sorted, the kind, how many tasks, and each contestant's scores."""
+    lines: dict[tuple[str, str], dict[str, Group]] = {}
+    for score in results.scores:
+        for group in () if score.library else score.groups:
+            lines.setdefault((group.by, group.value), {})[score.label] = group
+    return [(by, value, max(g.tasks for g in found.values()), found) for (by, value), found in lines.items()]
 
 
 def _score(score: Score, measured: bool) -> dict[str, tuple[str, float | str | None]]:
@@ -102,7 +122,7 @@ def _score(score: Score, measured: bool) -> dict[str, tuple[str, float | str | N
         if score.tax:
             shown["tax"] = (table.factor(score.tax, 3), score.tax.value)
     costs = {"attempts": (score.attempts, ""), "tokens": (score.tokens, ""), "dollars": (score.dollars, "$")}
-    costs["GPU s"] = (score.gpu_seconds, "")
+    costs["GPU seconds"] = (score.gpu_seconds, "")
     return shown | {k: (table.amount(e, unit), e.value) for k, (e, unit) in costs.items() if e}
 
 
@@ -127,8 +147,10 @@ def _fast_chart(contestants: dict[str, list[Row]]) -> tuple[str, str, Markup]:
 def _tax_chart(contestants: dict[str, list[Row]]) -> tuple[str, str, Markup]:
     values = {name: _best_taxes(rows) for name, rows in contestants.items()}
     largest = max(tax for found in values.values() for _, tax in found)
-    ticks = [t for t in (0.9, 1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0) if t <= max(largest * 1.3, 1.25)]
-    x = Axis(0.9, max(ticks[-1], largest), [t for t in ticks if t != 1.02], "tax: time over the bare GEMM", log=True)
+    steps = (1.0, 1.02, 1.05, 1.1, 1.2, 1.3, 1.5, 2.0, 3.0, 5.0, 10.0)
+    high = next((t for t in steps if t >= max(largest, 1.1)), largest)
+    ticks = [t for t in steps if t <= high and (high <= 1.5 or t not in (1.02, 1.05, 1.3))]
+    x = Axis(0.97, high, ticks, "tax: time over the bare GEMM", log=True)
     text = "The best kernel of each task; the bar is the median. At 1.00 the epilogue is free."
     return "Tax", text, Markup(charts.strips(values, x, mark=1.0))
 
@@ -160,7 +182,7 @@ def _cost_chart(results: Results, contestants: dict[str, list[Row]]) -> tuple[st
     x = Axis(across[0], across[-1], across, f"{unit} a sample", "{:,g}".format)
     y = Axis(up[0], up[-1], up, "speed-up, all tasks" if results.measured else "checked@1")
     text = f"What a sample costs in {unit}, against the score, with its 95 % interval."
-    return "Cost against quality", text, Markup(charts.scatter(points, x, y))
+    return "Cost against quality", text, Markup(charts.scatter(points, x, y, list(contestants)))
 
 
 def _details(contestants: dict[str, list[Row]], folder: Path) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from .compare import Pair, by_task, compare, headline, rank_ranges
-from .intervals import Estimate, Values, mean, pass_at, ratio
+from .intervals import Estimate, Values, mean, pass_at, ratio, share
 from .rows import Row, geometric_mean
 
 FAST = (1.0, 1.1, 1.25, 1.5)
@@ -219,7 +219,7 @@ def _speedup_all(tasks: list[list[Row]]) -> Estimate | None:
 
 
 def _share(tasks: list[list[Row]], holds: Callable[[Row], bool]) -> Estimate | None:
-    return mean([[float(holds(r)) for r in t] for t in tasks])
+    return share([[float(holds(r)) for r in t] for t in tasks])
 
 
 def _passes(cpu_only: bool) -> Callable[[Row], bool]:

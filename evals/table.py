@@ -8,7 +8,7 @@ from rich.table import Table
 
 from .intervals import Estimate
 from .results import Results
-from .scores import FAST, WITHIN, Score
+from .scores import FAST, WITHIN, Group, Score
 
 
 def show(console: Console, results: Results) -> None:
@@ -44,6 +44,10 @@ def amount(estimate: Estimate | None, unit: str = "") -> str:
         return "-"
     text = f"{estimate.value:,.0f}" if estimate.value >= 100 else f"{estimate.value:.3g}"
     return f"{unit}{text}"
+
+
+def probability(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def rank(score: Score) -> str:
@@ -101,25 +105,28 @@ def _pairs(results: Results) -> Table:
     table = _table("Comparisons, paired by task", "first", "second", "tasks", how, "p", "p, corrected")
     for pair in results.pairs:
         shown = factor(pair.difference) if results.measured else percent(pair.difference)
-        p, corrected = (f"{value:.3f}" if value >= 0.001 else "< 0.001" for value in (pair.p, pair.p_corrected))
-        table.add_row(escape(pair.first), escape(pair.second), str(pair.tasks), shown, p, corrected)
+        chances = probability(pair.p), probability(pair.p_corrected)
+        table.add_row(escape(pair.first), escape(pair.second), str(pair.tasks), shown, *chances)
     return table
 
 
 def _groups(results: Results) -> Table:
-    what = "pass@1" if results.measured else "checked@1"
-    table = _table("By kind of task", "model", "by", "", "tasks", what)
-    if results.measured:
-        table.add_column("> 1x", justify="right")
-        table.add_column("speed-up, all tasks", justify="right")
-    for score in results.scores:
-        if score.library:
-            continue
-        for group in score.groups:
-            cells = [_name(score), group.by, group.value, str(group.tasks), percent(group.pass_1)]
-            cells += [percent(group.fast_1), factor(group.speedup_all)] if results.measured else []
-            table.add_row(*cells)
+    """A line a kind, a column a model: pass@1 and the speed-up over all tasks of the kind."""
+    asked = [s for s in results.scores if not s.library]
+    what = "pass@1, speed-up over all tasks" if results.measured else "checked@1"
+    table = _table(f"By kind of task: {what}", "by", "", "tasks", *(escape(s.label) for s in asked))
+    groups = {(s.label, g.by, g.value): g for s in asked for g in s.groups}
+    for by, value in dict.fromkeys((g.by, g.value) for s in asked for g in s.groups):
+        found = [groups.get((s.label, by, value)) for s in asked]
+        tasks = max(g.tasks for g in found if g)
+        table.add_row(by, value, str(tasks), *(kind(g) if g else "-" for g in found))
     return table
+
+
+def kind(group: Group) -> str:
+    """Such as "64 %, 1.16"."""
+    speed = f", {group.speedup_all.value:.2f}" if group.speedup_all else ""
+    return _short(group.pass_1) + speed
 
 
 def _table(title: str, *columns: str) -> Table:
