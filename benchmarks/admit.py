@@ -13,17 +13,17 @@ import time
 from pathlib import Path
 
 from codasmith import gate, verified_kernels
-from codasmith.tasks import catalogue, load_task
+from codasmith.gate.verdict import Tier
+from codasmith.tasks import Task, catalogue, load_task
 
 HAND_WRITTEN = Path(verified_kernels.__file__).parent / "hand_written"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tasks", nargs="*", help="names of the catalogue; all by default")
+    parser.add_argument("tasks", nargs="*", help="names of the catalogue, TASK:cutedsl for the open tier; all by default")
     parser.add_argument("--storage", nargs="+", default=["bf16"], choices=["bf16", "fp16"])
-    parser.add_argument("--tier", default="closed", choices=["closed", "cutedsl"])
-    parser.add_argument("--source", type=Path, default=HAND_WRITTEN, help="folder of candidates, TASK.py each")
+    parser.add_argument("--source", type=Path, default=HAND_WRITTEN, help="folder of candidates, TASK.py and cutedsl/TASK.py")
     parser.add_argument("--store", type=Path, help="where to keep what passes; nothing is kept without it")
     parser.add_argument("--out", type=Path, help="JSON lines, one verdict a line")
     parser.add_argument("--author", default="hand-written")
@@ -36,8 +36,7 @@ def main() -> None:
     if not options.compile_only:
         threading.Thread(target=_compile_ahead, args=(options,), daemon=True).start()
     for name in options.tasks or sorted(catalogue()):
-        task = load_task(name)
-        source = (options.source / f"{task.name}.py").read_text()
+        task, tier, source = _candidate(name, options)
         for storage in options.storage:
             if time.monotonic() - started > options.limit_s:
                 print(f"{name} {storage}: not started, the time is up", flush=True)
@@ -46,7 +45,7 @@ def main() -> None:
             evaluation = gate.evaluate(
                 task,
                 source,
-                tier=options.tier,
+                tier=tier,
                 storage=storage,
                 cpu_only=options.compile_only,
                 rounds=options.rounds,
@@ -70,9 +69,15 @@ def main() -> None:
 def _compile_ahead(options: argparse.Namespace) -> None:
     """Compile what comes next while the GPU is busy; objects are found again by content."""
     for name in options.tasks or sorted(catalogue()):
-        task = load_task(name)
+        task, tier, source = _candidate(name, options)
         for storage in options.storage:
-            gate.check(task, (options.source / f"{task.name}.py").read_text(), tier=options.tier, storage=storage)
+            gate.check(task, source, tier=tier, storage=storage)
+
+
+def _candidate(name: str, options: argparse.Namespace) -> tuple[Task, Tier, str]:
+    name, _, tier = name.partition(":")
+    folder = options.source / tier if tier else options.source
+    return load_task(name), "cutedsl" if tier else "closed", (folder / f"{name}.py").read_text()
 
 
 def _line(row: dict) -> str:

@@ -150,7 +150,12 @@ class Kernel:
         self._joins = {
             a.field: self._module[signature.join_symbol(a)] for a in signature.sinks if a.join != "select"
         }
-        self._by_field = {a.field: a for a in signature.arguments}
+        by_field = {a.field: a for a in signature.arguments}
+        self._places = tuple(_place(by_field.get(field)) for field in signature.fields)
+        self._finish = tuple((self._joins[a.field], a.field, a.name) for a in signature.sinks if a.join != "select")
+        self._a, self._b, self._c, self._d = signature.a, signature.b, signature.c, signature.d
+        self._a_transposed = signature.a_transposed
+        self._schedulers: dict[int, tuple] = {}
 
     def outputs_like(self, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
         """Fresh outputs for these inputs; an accumulated output is the input of the same name."""
@@ -176,43 +181,49 @@ class Kernel:
         self, inputs: dict[str, Any], outputs: dict[str, torch.Tensor], workspace: dict[str, torch.Tensor] | None = None
     ) -> None:
         """Launch on the current stream. Inputs and outputs must be inside the domain (see `refuse`)."""
-        signature, schedule = self.signature, self.signature.schedule
-        a, b = inputs[signature.a], inputs[signature.b]
+        a = inputs[self._a]
+        if torch.cuda.current_device() != a.device.index:
+            with torch.cuda.device(a.device):
+                return self(inputs, outputs, workspace)
         if workspace is None:
-            workspace = self.workspace(inputs)
+            workspace = self.workspace(inputs) if self._finish else _NOTHING
+        scheduler = self._schedulers.get(a.device.index)
+        if scheduler is None:
+            clusters = processors(a.device.index) // self.signature.schedule.cluster
+            scheduler = (clusters, None, self.signature.schedule.swizzle, None, None, None)
+            self._schedulers[a.device.index] = scheduler
+        sources = (inputs, outputs, workspace)
         values = tuple(
-            self._value(self._by_field.get(field), inputs, outputs, workspace) for field in signature.fields
+            None if source is None else sources[source][name] if not expand else sources[source][name][None]
+            for source, name, expand in self._places
         )
-        clusters = processors(a.device.index) // schedule.cluster
-        with torch.cuda.device(a.device):
-            self._gemm(
-                a.t() if signature.a_transposed else a,
-                b,
-                outputs[signature.d] if signature.d else None,
-                inputs[signature.c] if signature.c else None,
-                values,
-                (clusters, None, schedule.swizzle, None, None, None),
-                None,
-                None,
-                None,
-            )
-            for sink in signature.sinks:
-                if sink.join != "select":
-                    self._joins[sink.field](workspace[sink.field], outputs[sink.name])
+        self._gemm(
+            a.t() if self._a_transposed else a,
+            inputs[self._b],
+            outputs[self._d] if self._d else None,
+            inputs[self._c] if self._c else None,
+            values,
+            scheduler,
+            None,
+            None,
+            None,
+        )
+        for join, field, name in self._finish:
+            join(workspace[field], outputs[name])
+        return None
 
-    @staticmethod
-    def _value(argument: Argument | None, inputs: dict, outputs: dict, workspace: dict) -> Any:
-        if argument is None or argument.role == "constant":
-            return None
-        if argument.role in ("row", "col"):
-            vector = inputs[argument.name]
-            return vector[None]
-        if argument.role == "index":
-            return inputs[argument.name][None]
-        if argument.role == "tile":
-            return inputs[argument.name]
-        if argument.role == "scalar":
-            return float(inputs[argument.name])
-        if argument.role == "store" or argument.join == "select":
-            return outputs[argument.name]
-        return workspace[argument.field]
+
+_NOTHING: dict[str, torch.Tensor] = {}
+
+
+def _place(argument: Argument | None) -> tuple[int | None, str, bool]:
+    """Where a field's value comes from (inputs, outputs or workspace), by which name, and whether a vector gains a batch."""
+    if argument is None or argument.role == "constant":
+        return None, "", False
+    if argument.role in ("row", "col", "index"):
+        return 0, argument.name, True
+    if argument.role in ("tile", "scalar"):
+        return 0, argument.name, False
+    if argument.role == "store" or argument.join == "select":
+        return 1, argument.name, False
+    return 2, argument.field, False

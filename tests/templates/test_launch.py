@@ -1,0 +1,137 @@
+"""Launching: what reaches the compiled call, and which inputs are refused in which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from codasmith.gate.frame import frame_of
+from codasmith.primitives import read
+from codasmith.tasks import draw, load_task
+from codasmith.templates import launch
+from codasmith.templates.generate import generate
+from codasmith.templates.launch import Kernel, LaunchError, bind, refuse
+from codasmith.templates.schedule import SCHEDULES
+from codasmith.verified_kernels import hand_written
+
+FOLDER = Path(hand_written.__path__[0])
+
+
+def signature_of(name):
+    task = load_task(name)
+    graph = read((FOLDER / f"{name}.py").read_text(), list(task.operands.values()))
+    made = generate(graph, frame_of(task, "bf16"), SCHEDULES[0]).signature
+    fields = (*(a.field for a in made.arguments), "split_k_semaphore", "split_k_workspace")
+    return task, made.model_copy(update={"symbol": "k", "fields": fields})
+
+
+class Recorder(dict):
+    """Stands in for a loaded object: functions by name that keep what they are called with."""
+
+    def __missing__(self, name):
+        self[name] = lambda *arguments, n=name: self.calls.append((n, arguments))
+        return self[name]
+
+
+@pytest.fixture
+def module(monkeypatch):
+    import tvm_ffi
+
+    recorder = Recorder()
+    recorder.calls = []
+    monkeypatch.setattr(tvm_ffi, "load_module", lambda path: recorder)
+    monkeypatch.setattr(launch, "processors", lambda device: 132)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: None)
+    return recorder
+
+
+def test_tensors_stand_where_the_compiled_signature_wants_them(module):
+    task, signature = signature_of("residual_partial_rmsnorm")
+    inputs = draw(task, task.correctness_workloads()[0])
+    kernel = Kernel(Path("x.so"), signature)
+    outputs = kernel.outputs_like(inputs)
+    kernel(inputs, outputs)
+    (gemm, arguments), (join, joined) = module.calls
+    a, b, d, c, values, scheduler, *rest = arguments
+    assert (gemm, join) == ("k", "k_join_y_sumsq")
+    assert a is inputs["x"] and b is inputs["w"] and d is outputs["h"] and c is inputs["residual"]
+    gamma, g, partials, *none = values
+    assert gamma.shape == (1, *inputs["gamma"].shape) and gamma.data_ptr() == inputs["gamma"].data_ptr()
+    assert g is outputs["g"] and none == [None, None] and rest == [None, None, None]
+    assert partials.shape == (inputs["x"].shape[0], -(-inputs["w"].shape[0] // 256)) and partials.dtype == torch.float32
+    assert joined[0] is partials and joined[1] is outputs["sumsq"]
+    assert scheduler == (66, None, 8, None, None, None)
+
+
+def test_a_transposed_operand_goes_as_a_view_and_an_accumulated_output_is_the_input(module):
+    task, signature = signature_of("linear_accumulate")
+    inputs = draw(task, task.correctness_workloads()[0])
+    kernel = Kernel(Path("x.so"), signature)
+    outputs = kernel.outputs_like(inputs)
+    (name,) = task.accumulates
+    assert outputs[name] is inputs[name]
+    kernel(inputs, outputs)
+    a, _, d, c, *_ = module.calls[0][1]
+    assert a.data_ptr() == inputs[task.gemm.a].data_ptr() and a.shape == inputs[task.gemm.a].T.shape
+    assert d is inputs[name] and c is None
+
+
+def test_scalars_go_as_numbers(module):
+    task, signature = signature_of("linear_alpha_beta_residual")
+    inputs = draw(task, task.correctness_workloads()[0])
+    kernel = Kernel(Path("x.so"), signature)
+    kernel(inputs, kernel.outputs_like(inputs))
+    values = module.calls[0][1][4]
+    assert [v for v in values if isinstance(v, float)] == [inputs["alpha"], inputs["beta"]]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda i: i.pop("rstd"), "the input rstd [M] is missing"),
+        (lambda i: i.update(rstd=2.0), "rstd is float, and a tensor [M] is wanted"),
+        (lambda i: i.update(x=i["x"][0]), "x has shape [72], and [M, K] is wanted"),
+        (lambda i: i.update(w=i["w"][:-1]), "whose 2F is no multiple of 2"),
+        (lambda i: i.update(rstd=i["rstd"][:-1]), "with M = 16 from the inputs before it [M] is [16]"),
+        (lambda i: i.update(w=i["w"][:, :-8]), "with K = 72 from the inputs before it [2F, K]"),
+    ],
+)
+def test_shapes_that_contradict_each_other_are_named_with_their_values(change, words):
+    task, signature = signature_of("rmsnorm_swiglu")
+    inputs = draw(task, task.correctness_workloads()[0])
+    assert bind(signature, inputs)["M"] == 16
+    change(inputs)
+    with pytest.raises(LaunchError) as caught:
+        bind(signature, inputs)
+    assert words in str(caught.value)
+    assert refuse(signature, inputs) == str(caught.value)
+
+
+def test_tensors_off_the_gpu_are_refused():
+    task, signature = signature_of("rmsnorm_swiglu")
+    inputs = draw(task, task.correctness_workloads()[0])
+    assert refuse(signature, inputs) == "x is on cpu, and the kernel runs on a CUDA device; move it there"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda i: i.update(x=i["x"].half()), "x is torch.float16, and torch.bfloat16 is wanted"),
+        (lambda i: i.update(x=i["x"].T.contiguous().T), "x is not contiguous"),
+        (lambda i: i.update(x=i["x"][:1].expand(16, -1)), "x is not contiguous"),
+        (lambda i: i.update(x=i["x"][:0], rstd=i["rstd"][:0]), "the kernel needs at least one row"),
+        (lambda i: i.update(x=i["x"][:, :0], w=i["w"][:, :0]), "the dimension K is 0"),
+        (lambda i: i.update(x=i["x"][:, :-4].clone(), w=i["w"][:, :-4].clone()), "must be a multiple of 8 elements"),
+        (lambda i: i.update(w=i["w"][:24].clone()), "the output o would be 12 wide"),
+        (lambda i: i.update(x=torch.cat((i["x"].flatten(), i["x"][0]))[4 : 4 + i["x"].numel()].view_as(i["x"])), "no multiple of 16 bytes"),
+        (lambda i: i.update(rstd=i["rstd"].cpu()), "rstd is on cpu"),
+    ],
+)
+def test_what_would_fail_at_launch_is_refused_before(change, words):
+    task, signature = signature_of("rmsnorm_swiglu")
+    inputs = draw(task, task.correctness_workloads()[0], "cuda")
+    assert refuse(signature, inputs) is None
+    change(inputs)
+    assert words in (refuse(signature, inputs) or "")
