@@ -1,9 +1,9 @@
-"""Times by the referee's own clock, from differences between n and 2n repetitions.
+"""Times by the referee's own clock: the wall time of many repetitions, less that of none.
 
 The same way for every contestant: calls over rotating buffers are recorded once as a CUDA graph, and the
-wall time of replaying it n and 2n times is taken until the GPU is idle.  What starting, asking and waiting
-cost is in both and falls out of the difference.  Contestants take turns in rounds, so that a drift of
-clocks or temperature meets all of them alike.
+wall time of replaying it until the GPU is idle is taken.  What asking and waiting cost is measured by
+replaying nothing, and taken off.  Contestants take turns in rounds of changing order, the first of which only
+brings clocks and power to where they stay, so that a drift meets all of them alike.
 """
 
 from __future__ import annotations
@@ -30,36 +30,46 @@ class Interval:
         return {"value": self.value, "low": self.low, "high": self.high}
 
 
-def once(replay: Replay, calls: int, times: int) -> float:
-    """Milliseconds a call."""
+def once(replay: Replay, calls: int, times: int, idle: float) -> float:
+    """Milliseconds a call. idle: seconds that replaying nothing takes."""
     started = time.perf_counter()
     replay(times)
-    middle = time.perf_counter()
-    replay(2 * times)
-    ended = time.perf_counter()
-    return max(1e3 * ((ended - middle) - (middle - started)) / (times * calls), 1e-6)
+    return max(1e3 * (time.perf_counter() - started - idle) / (times * calls), 1e-6)
 
 
-def repetitions(replay: Replay, calls: int, target_ms: float) -> int:
-    """How often to replay so that n repetitions take about target_ms; also warms up."""
+def overhead(replay: Replay) -> float:
+    """Seconds from asking for no repetition to the answer."""
+    spent = []
+    for _ in range(7):
+        started = time.perf_counter()
+        replay(0)
+        spent.append(time.perf_counter() - started)
+    return statistics.median(spent)
+
+
+def repetitions(replay: Replay, idle: float, target_ms: float) -> int:
+    """How often to replay so that it takes about target_ms; also warms up."""
     replay(1)
     started = time.perf_counter()
     replay(2)
-    spent = 1e3 * (time.perf_counter() - started) / 2
-    return max(1, min(2000, round(target_ms / max(spent, 1e-3))))
+    spent = 1e3 * max(time.perf_counter() - started - idle, 1e-6) / 2
+    return max(1, min(5000, round(target_ms / spent)))
 
 
 def rounds(contestants: dict[str, tuple[Replay, int]], count: int, target_ms: float) -> dict[str, list[float]]:
-    """Milliseconds a call, by contestant and round; the order changes from round to round."""
-    times = {name: repetitions(replay, calls, target_ms) for name, (replay, calls) in contestants.items()}
+    """Milliseconds a call, by contestant and round; target_ms is what one contestant takes of a round."""
+    idle = {name: overhead(replay) for name, (replay, _) in contestants.items()}
+    times = {name: repetitions(replay, idle[name], target_ms) for name, (replay, _) in contestants.items()}
     results: dict[str, list[float]] = {name: [] for name in contestants}
     order = list(contestants)
     shuffle = random.Random(0)
-    for _ in range(count):
+    for number in range(count + 1):
         shuffle.shuffle(order)
         for name in order:
             replay, calls = contestants[name]
-            results[name].append(once(replay, calls, times[name]))
+            spent = once(replay, calls, times[name], idle[name])
+            if number:
+                results[name].append(spent)
     return results
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .referee import Referee
 
 ROUNDS = 3
-TARGET_MS = 4.0
+TARGET_MS = 10.0
 MOST_GATED = 4
 
 
