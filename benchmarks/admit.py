@@ -21,9 +21,13 @@ HAND_WRITTEN = Path(verified_kernels.__file__).parent / "hand_written"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tasks", nargs="*", help="names of the catalogue, TASK:cutedsl for the open tier; all by default")
+    parser.add_argument(
+        "tasks", nargs="*", help="names of the catalogue, TASK:cutedsl for the open tier; all by default"
+    )
     parser.add_argument("--storage", nargs="+", default=["bf16"], choices=["bf16", "fp16"])
-    parser.add_argument("--source", type=Path, default=HAND_WRITTEN, help="folder of candidates, TASK.py and cutedsl/TASK.py")
+    parser.add_argument(
+        "--source", type=Path, default=HAND_WRITTEN, help="folder of candidates, TASK.py and cutedsl/TASK.py"
+    )
     parser.add_argument("--store", type=Path, help="where to keep what passes; nothing is kept without it")
     parser.add_argument("--out", type=Path, help="JSON lines, one verdict a line")
     parser.add_argument("--author", default="hand-written")
@@ -82,7 +86,8 @@ def _candidate(name: str, options: argparse.Namespace) -> tuple[Task, Tier, str]
 
 def _line(row: dict) -> str:
     sizes = " ".join(f"{k}{v}" for k, v in row["workload"]["sizes"].items())
-    text = f"{sizes}: {row['milliseconds']['kernel']:.3f} ms {row['schedule']}, tax {row['tax']['value']:.3f} over {row['bare']}"
+    text = f"{sizes}: {row['milliseconds']['kernel']:.3f} ms {row['schedule']}"
+    text += f", tax {row['tax']['value']:.3f} over {row['bare']}"
     text += f", {row['over_eager']['value']:.2f}x eager"
     if "over_compile" in row:
         text += f", {row['over_compile']['value']:.2f}x torch.compile"

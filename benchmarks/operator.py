@@ -49,7 +49,11 @@ def main() -> None:
     inputs = sized(options.sizes)
     reference = op.task.reference
     compiled = torch.compile(reference, dynamic=False)
-    contestants = {"operator": lambda: op(**inputs), "torch.compile": lambda: compiled(**inputs), "eager": lambda: reference(**inputs)}
+    contestants = {
+        "operator": lambda: op(**inputs),
+        "torch.compile": lambda: compiled(**inputs),
+        "eager": lambda: reference(**inputs),
+    }
     with torch.no_grad():
         times = {name: do_bench(call, warmup=100, rep=400, return_mode="median") for name, call in contestants.items()}
         answer = op(**inputs)
@@ -57,7 +61,9 @@ def main() -> None:
     answers = dict(zip(op.task.outputs, answer if isinstance(answer, tuple) else (answer,), strict=True))
     errors = {
         name: {
-            "over_unfused_max": ((value.double() - truth[name]).abs().max() / (plain[name].double() - truth[name]).abs().max()).item(),
+            "over_unfused_max": (
+                (value.double() - truth[name]).abs().max() / (plain[name].double() - truth[name]).abs().max()
+            ).item(),
             "relative_rms": ((value.double() - truth[name]).norm() / truth[name].norm()).item(),
         }
         for name, value in answers.items()
@@ -65,9 +71,17 @@ def main() -> None:
     small = sized(options.small)
     with torch.no_grad():
         host = {"operator without grad": host_microseconds(lambda: op(**small))}
-    wanting = {k: v.requires_grad_() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in small.items()}
+    wanting = {
+        k: v.requires_grad_() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in small.items()
+    }
     host["operator with grad"] = host_microseconds(lambda: op(**wanting))
-    row = {"task": options.task, "sizes": options.sizes, "milliseconds": times, "errors": errors, "host_microseconds": host}
+    row = {
+        "task": options.task,
+        "sizes": options.sizes,
+        "milliseconds": times,
+        "errors": errors,
+        "host_microseconds": host,
+    }
     row["over_compile"] = times["torch.compile"] / times["operator"]
     print(json.dumps(row))
 

@@ -29,7 +29,9 @@ def main() -> None:
         raise SystemExit("\n".join(problems))
     entries.sort(key=lambda e: (_level(e.record.task), e.record.task, e.record.tier))
     print(HEAD)
-    gpus = sorted({(e.environment.get("gpu", "?"), e.environment.get("driver", "?")) for r in entries for e in r.record.evidence})
+    gpus = sorted(
+        {(e.environment.get("gpu", "?"), e.environment.get("driver", "?")) for r in entries for e in r.record.evidence}
+    )
     print("Measured on: " + "; ".join(f"{gpu}, driver {driver}" for gpu, driver in gpus) + ".\n")
     print("| kernel | level | tier | storage | sizes | schedule | ms | tax | eager | compile | SoL |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")

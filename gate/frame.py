@@ -13,7 +13,9 @@ def frame_of(task: Task, storage: str) -> Frame:
     for name, tensor in [*task.tensors.items(), *task.outputs.items()]:
         dtype = tensor.dtype or (storage if tensor.dimensions else "float")
         tensors[name] = TensorSpec(
-            shape=tuple((d.coefficient, d.symbol) for d in tensor.dimensions), dtype=dtype, halves=tensor.layout == "halves"
+            shape=tuple((d.coefficient, d.symbol) for d in tensor.dimensions),
+            dtype=dtype,
+            halves=tensor.layout == "halves",
         )
     return Frame(
         task=task.name,

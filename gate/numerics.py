@@ -69,7 +69,8 @@ def check(referee: Referee, job: Job) -> list[StageResult]:
     guards = StageResult(
         stage="guards",
         outcome="passed",
-        note=f"{seen['runs']} runs: bit-equal, inputs kept, nothing beyond the tensors; sensitive to {', '.join(sensitive)}",
+        note=f"{seen['runs']} runs: bit-equal, inputs kept, nothing beyond the tensors; "
+        f"sensitive to {', '.join(sensitive)}",
         data={"runs": seen["runs"], "sensitive": sensitive, "deterministic": True},
     )
     return [numerics, guards]
@@ -96,7 +97,9 @@ def _run(
             continue
         for name, tensor in copies.items():
             if not torch.equal(tensor.view(torch.uint8), first[name].view(torch.uint8)):
-                _guard("guard-run-to-run", f"The output {name} differs from run to run on the same inputs ({where}).", name)
+                _guard(
+                    "guard-run-to-run", f"The output {name} differs from run to run on the same inputs ({where}).", name
+                )
     beyond = referee.arena.overrun()
     if beyond:
         _guard("guard-out-of-bounds", f"The kernel wrote beyond {beyond} ({where}).", None)
@@ -128,7 +131,8 @@ def _refuse(
         Finding(
             code="wrong-values",
             message=(
-                f"The output {name} is wrong on {workload.label} ({workload.family}) with {schedule}: {found}; {pattern}."
+                f"The output {name} is wrong on {workload.label} ({workload.family}) with {schedule}: {found}; "
+                f"{pattern}."
             ),
             remedy="Compare the formula with the reference for this output.",
             output=name,
@@ -161,7 +165,11 @@ def _sensitivity(referee: Referee, job: Job, item: Object) -> list[str]:
         followed = any(not torch.equal(changed[n], base[n]) for n in changed)
         original.copy_(kept)
         if moved and not followed:
-            _guard("guard-insensitive", f"The input {name} makes no difference to the kernel's outputs, and it should.", None)
+            _guard(
+                "guard-insensitive",
+                f"The input {name} makes no difference to the kernel's outputs, and it should.",
+                None,
+            )
         if followed:
             sensitive.append(name)
     return sensitive

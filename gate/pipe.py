@@ -5,6 +5,7 @@ JSON, not pickles: what a less trusted process says cannot run anything here.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -95,17 +96,13 @@ class Child:
 
     def kill(self) -> None:
         if self.alive:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
             if stream:
-                try:
+                with contextlib.suppress(OSError):
                     stream.close()
-                except OSError:
-                    pass
 
     def _dead(self) -> ChildFailed:
         try:

@@ -23,7 +23,6 @@ from ..templates.generate import Frame, generate
 from ..templates.schedule import SCHEDULES, Schedule
 from ..templates.signature import Signature, TensorSpec
 from .compile import ENVIRONMENT, compile_stage
-from .frame import frame_of
 from .interpret import interpret_stage
 from .machine import environment, has_gpu
 from .pipe import ChildFailed
@@ -139,7 +138,9 @@ class _Run:
         if self.stopped:
             return None
         if graph is None:
-            self.stages.append(StageResult(stage="interpret", outcome="skipped", note="the open tier is not interpreted"))
+            self.stages.append(
+                StageResult(stage="interpret", outcome="skipped", note="the open tier is not interpreted")
+            )
             return None
         started = time.perf_counter()
         self.say("interpret", "computing it in float64 on small shapes")
@@ -270,5 +271,3 @@ def bare_kernels(task: Task, storage: str) -> list[tuple[str, Signature]]:
 def _object(compiled: Compiled) -> dict[str, Any]:
     assert compiled.signature is not None
     return {"object": str(compiled.object), "signature": compiled.signature.model_dump(mode="json")}
-
-

@@ -60,7 +60,11 @@ class Referee:
         except ChildFailed as error:
             finding = _runner_finding(error, "loading the compiled object")
             return [StageResult(stage="tune", outcome="failed", finding=finding)]
-        stages: tuple[tuple[tuple[str, ...], Callable], ...] = ((("tune",), tune), (("numerics", "guards"), check), (("timing",), measure))
+        stages: tuple[tuple[tuple[str, ...], Callable], ...] = (
+            (("tune",), tune),
+            (("numerics", "guards"), check),
+            (("timing",), measure),
+        )
         for names, run in stages:
             started = time.perf_counter()
             try:
@@ -93,7 +97,9 @@ def _failed(names: tuple[str, ...], finding: Finding, note: str = "") -> StageRe
 def _runner_finding(error: ChildFailed, doing: str) -> Finding:
     text = str(error)
     if "illegal memory access" in text or "misaligned" in text:
-        return Finding(code="illegal-access", message=f"In {doing} the kernel read or wrote memory that is not its own ({text}).")
+        return Finding(
+            code="illegal-access", message=f"In {doing} the kernel read or wrote memory that is not its own ({text})."
+        )
     codes = {"crash": "runner-crashed", "hang": "runner-hung", "forged": "runner-forged", "flood": "runner-forged"}
     return Finding(code=codes.get(error.code, "runner-error"), message=f"In {doing} the runner failed: {text}.")
 
@@ -111,7 +117,9 @@ def main() -> None:
         command = json.loads(line)
         number = command["number"]
         try:
-            stages = referee.judge(_job(command, lambda stage, text, n=number: write({"number": n, "stage": stage, "progress": text})))
+            stages = referee.judge(
+                _job(command, lambda stage, text, n=number: write({"number": n, "stage": stage, "progress": text}))
+            )
             write({"number": number, "ok": True, "stages": [s.model_dump(mode="json") for s in stages]})
         except Exception as error:
             write({"number": number, "ok": False, "error": f"{type(error).__name__}: {error}"[:4000]})

@@ -48,5 +48,7 @@ def pointwise_bytes(task: Task, workload: Workload) -> int:
     """What the pointwise rest of an unfused path must move: the product once in, other inputs and outputs once."""
     a, b = task.tensors[task.gemm.a], task.tensors[task.gemm.b]
     m, n = task.m.size(workload.sizes), task.n.size(workload.sizes)
-    operands = sum(t.size(workload.sizes)[0] * t.size(workload.sizes)[1] for t in (a, b)) * DTYPES[workload.storage].itemsize
+    operands = (
+        sum(t.size(workload.sizes)[0] * t.size(workload.sizes)[1] for t in (a, b)) * DTYPES[workload.storage].itemsize
+    )
     return compulsory_bytes(task, workload) - operands + m * n * DTYPES[workload.storage].itemsize

@@ -40,7 +40,13 @@ def measure(referee: Referee, job: Job) -> list[StageResult]:
     note = f"tax {summary['tax']:.3f}" if summary.get("tax") else "no workload"
     if summary.get("over_compile"):
         note += f", {summary['over_compile']:.2f}x torch.compile"
-    data = {"workloads": rows, "summary": summary, "copy_bytes_per_second": copy_rate, "gpu_before": before, "gpu_after": after}
+    data = {
+        "workloads": rows,
+        "summary": summary,
+        "copy_bytes_per_second": copy_rate,
+        "gpu_before": before,
+        "gpu_after": after,
+    }
     return [StageResult(stage="timing", outcome="passed", note=note, data=data)]
 
 
@@ -105,7 +111,10 @@ def _one(referee: Referee, job: Job, workload: Workload, copy_rate: float) -> di
     over = ratio(measured[best], measured["kernel"])
     row["best_baseline"] = best
     row["answer"] = "faster" if over.low > 1 else "slower" if over.high < 1 else "undecided"
-    job.say("timing", f"{workload.label}: {medians['kernel']:.3f} ms, tax {row['tax']['value']:.3f}, {over.value:.2f}x {best}")
+    job.say(
+        "timing",
+        f"{workload.label}: {medians['kernel']:.3f} ms, tax {row['tax']['value']:.3f}, {over.value:.2f}x {best}",
+    )
     return row
 
 
@@ -145,7 +154,8 @@ def _still_right(job: Job, sets: list[BufferSet], workload: Workload) -> None:
             raise Refused(
                 Finding(
                     code="timed-output-wrong",
-                    message=f"After the timed calls on {workload.label} the output {name} is wrong: error {found.kernel_max:.3g}, "
+                    message=f"After the timed calls on {workload.label} the output {name} is wrong: "
+                    f"error {found.kernel_max:.3g}, "
                     f"where {found.bound_max:.3g} is allowed; the timed calls did not do the work.",
                     output=name,
                 )
@@ -156,7 +166,8 @@ def _too_fast(workload: Workload, milliseconds: float, floor: float) -> None:
     raise Refused(
         Finding(
             code="below-roofline",
-            message=f"On {workload.label} a call took {milliseconds:.4f} ms, and the hardware needs {floor:.4f} ms for the work; "
+            message=f"On {workload.label} a call took {milliseconds:.4f} ms, and the hardware needs {floor:.4f} ms "
+            "for the work; "
             "the time cannot be right.",
         )
     )

@@ -61,7 +61,7 @@ class Operand(BaseModel):
 
     @property
     def kind(self) -> str:
-        """"row" (length N), "col" (length M), "tile", "scalar" or "index"."""
+        """ "row" (length N), "col" (length M), "tile", "scalar" or "index"."""
         if self.index:
             return "index"
         if self.rows and self.cols:

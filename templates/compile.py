@@ -86,7 +86,9 @@ class Compiler:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def submit(self, source: str, signature: Signature, *, tier: str | None = None, limit_s: float = LIMIT_S) -> Future[Compiled]:
+    def submit(
+        self, source: str, signature: Signature, *, tier: str | None = None, limit_s: float = LIMIT_S
+    ) -> Future[Compiled]:
         """Compile `source` for the signature's schedule; the future gives a `Compiled`, whatever happens."""
         tier = tier or self.tier
         key = hashlib.sha256(
@@ -184,12 +186,19 @@ class Compiler:
             future.set_result(result(status, False))
 
 
-def _result(schedule: str, paths: dict[str, Path], status: int, timed_out: bool, limit_s: float, cached: bool) -> Compiled:
+def _result(
+    schedule: str, paths: dict[str, Path], status: int, timed_out: bool, limit_s: float, cached: bool
+) -> Compiled:
     try:
         report = json.loads(paths["report.json"].read_text())
     except (OSError, ValueError):
         report = {}
-    common = {"schedule": schedule, "seconds": report.get("seconds", 0.0), "spill_bytes": report.get("spill_bytes"), "cached": cached}
+    common = {
+        "schedule": schedule,
+        "seconds": report.get("seconds", 0.0),
+        "spill_bytes": report.get("spill_bytes"),
+        "cached": cached,
+    }
     if report.get("ok") and paths["kernel.so"].exists():
         signature = Signature.model_validate(report["signature"])
         return Compiled(object=paths["kernel.so"], signature=signature, stages=report.get("stages"), **common)

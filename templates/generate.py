@@ -141,7 +141,9 @@ class _Writer:
         self._load_lanes()
         for name in self.frame.outputs:
             if name not in self.graph.outputs:
-                raise TemplateError(f"The output {name} is not returned.", "Return every output of the task.", "missing-output")
+                raise TemplateError(
+                    f"The output {name} is not returned.", "Return every output of the task.", "missing-output"
+                )
         stores = [n for n in self.frame.outputs if not self.types[self.graph.outputs[n]].reduced]
         self._choose_main_store(stores)
         for name in self.frame.outputs:
@@ -194,7 +196,9 @@ class _Writer:
                         "Use one packed 16-bit tile.",
                         "packed-operand",
                     )
-                if operand.cols == DOUBLE or (self.c is None and self.mode != "packed_cd_b16x2" and not self.frame.accumulates):
+                if operand.cols == DOUBLE or (
+                    self.c is None and self.mode != "packed_cd_b16x2" and not self.frame.accumulates
+                ):
                     self.c = name
                     parameters.append("c")
                     continue
@@ -267,9 +271,7 @@ class _Writer:
         count = max((len(n) for n in names), default=1)
         result = []
         for lane in range(count):
-            words = {
-                p: (n[lane] if len(n) > 1 else n[0]) for p, n in zip(primitive.parameters, names, strict=False)
-            }
+            words = {p: (n[lane] if len(n) > 1 else n[0]) for p, n in zip(primitive.parameters, names, strict=False)}
             variable = f"v{i}" if count == 1 else f"v{i}_{lane}"
             self.body.append(f"{variable} = {template.format(**words)}")
             result.append(variable)
@@ -283,7 +285,8 @@ class _Writer:
             full = [n for n in stores if widths[n] == FULL]
             if len(full) > 1:
                 raise TemplateError(
-                    f"The outputs {' and '.join(full)} are both N wide beside an unpacked accumulator; one such store exists.",
+                    f"The outputs {' and '.join(full)} are both N wide beside an unpacked accumulator; there is one such "
+                    "store.",
                     "Return one of them, or halves.",
                     "second-full-width-store",
                 )
@@ -292,7 +295,7 @@ class _Writer:
             double = [n for n in stores if widths[n] == DOUBLE]
             if len(double) != 1 or self.c is None:
                 raise TemplateError(
-                    "Beside an operand or output of 2N columns there must be exactly one 2N-wide tile in and one 2N-wide "
+                    "Beside an operand or output of 2N columns there must be one 2N-wide tile in and one 2N-wide "
                     f"output; the outputs of that width are: {', '.join(double) or 'none'}.",
                     "Read one packed tile and return one packed output.",
                     "packed-store",
@@ -319,7 +322,7 @@ class _Writer:
         kind, lanes, spec = self.types[root], self.lanes[root], self.frame.tensors[name]
         if not (kind.rows and kind.cols):
             raise TemplateError(
-                f"The output {name} is {kind}, the same for whole rows or columns; one tile stores values that fill it.",
+                f"The output {name} is {kind}, the same for whole rows or columns; a tile stores values that fill it.",
                 "Return an expression of the accumulator or of a tile.",
                 "narrow-output",
             )
@@ -374,9 +377,13 @@ class _Writer:
         scaled = len(values) == 2
         self.sinks[field] = _sink_op(field, direction, join, masked, scaled)
         self.results[field] = f"({values[0][0]}, {values[1][0]})" if scaled else values[0][0]
-        self.arguments.append(Argument(field=field, name=name, role="sink", direction=direction, join=join, **placement))
+        self.arguments.append(
+            Argument(field=field, name=name, role="sink", direction=direction, join=join, **placement)
+        )
 
-    def _paired_sink(self, name: str, direction: str, join: str, masked: bool, values: list[list[str]], width: int) -> None:
+    def _paired_sink(
+        self, name: str, direction: str, join: str, masked: bool, values: list[list[str]], width: int
+    ) -> None:
         """In pair mode a sink takes both lanes and no factors; a half-width value fills one lane."""
         field = f"y_{name}"
         lanes = [_product([v[k] if len(v) > 1 else v[0] for v in values]) for k in (0, 1)]
@@ -386,7 +393,9 @@ class _Writer:
         self.sinks[field] = _sink_op(field, direction, join, masked, scaled=False)
         self.results[field] = f"pack({lanes[0]}, {lanes[1]})"
         stride = 2 if direction == "col" and width == HALF else 1
-        self.arguments.append(Argument(field=field, name=name, role="sink", direction=direction, join=join, stride=stride))
+        self.arguments.append(
+            Argument(field=field, name=name, role="sink", direction=direction, join=join, stride=stride)
+        )
 
     def _fold(self, join: str, values: list[list[str]]) -> str:
         """Both lanes of a packed value become one number before the sink."""

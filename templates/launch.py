@@ -62,10 +62,13 @@ def bind(signature: Signature, inputs: dict[str, Any]) -> dict[str, int]:
                 if size != coefficient:
                     raise LaunchError(f"{name} has shape {list(value.shape)}, and {spec.text} is wanted; reshape it")
             elif size % coefficient:
-                raise LaunchError(f"{name} has shape {list(value.shape)}, whose {coefficient}{symbol} is no multiple of {coefficient}")
+                raise LaunchError(
+                    f"{name} has shape {list(value.shape)}, whose {coefficient}{symbol} is no multiple of {coefficient}"
+                )
             elif sizes.setdefault(symbol, size // coefficient) != size // coefficient:
                 raise LaunchError(
-                    f"{name} has shape {list(value.shape)}, and with {symbol} = {sizes[symbol]} from the inputs before it "
+                    f"{name} has shape {list(value.shape)}, and with {symbol} = {sizes[symbol]} "
+                    "from the inputs before it "
                     f"{spec.text} is {list(spec.size(sizes))}; make the shapes agree"
                 )
     return sizes
@@ -96,7 +99,7 @@ def refuse(signature: Signature, inputs: dict[str, Any]) -> str | None:
         spec = signature.tensors[name]
         extent = spec.size(sizes)
         if any(e == 0 for e in extent):
-            return f"the output {name} {spec.text} would be empty, {list(extent)}; the kernel needs at least one row and column"
+            return f"the output {name} {spec.text} would be empty; the kernel needs at least one row and one column"
         if len(extent) == 2 and extent[1] * TORCH_DTYPES[spec.dtype].itemsize % ALIGNMENT:
             return (
                 f"the output {name} would be {extent[1]} wide, and rows of {spec.dtype} must be a multiple of "
@@ -114,11 +117,13 @@ def _misaligned(name: str, spec: TensorSpec, value: torch.Tensor) -> str | None:
     if len(spec.shape) == 2:
         multiple = ALIGNMENT // value.element_size()
         if value.shape[1] % multiple:
-            return f"{name} is {value.shape[1]} wide, and rows of {spec.dtype} must be a multiple of {multiple} elements; pad it"
+            return f"{name} is {value.shape[1]} wide, and must be a multiple of {multiple} elements of {spec.dtype}; pad it"
         if value.data_ptr() % ALIGNMENT:
             return f"{name} starts at an address that is no multiple of {ALIGNMENT} bytes; copy it to fresh memory"
-    elif len(spec.shape) == 1 and value.data_ptr() % (4 * value.element_size()):
-        return f"{name} starts at an address that is no multiple of {4 * value.element_size()} bytes; copy it to fresh memory"
+        return None
+    step = 4 * value.element_size()
+    if len(spec.shape) == 1 and value.data_ptr() % step:
+        return f"{name} starts at an address that is no multiple of {step} bytes; copy it to fresh memory"
     return None
 
 
@@ -147,9 +152,7 @@ class Kernel:
         self.signature = signature
         self._module = tvm_ffi.load_module(str(path))
         self._gemm = self._module[signature.symbol]
-        self._joins = {
-            a.field: self._module[signature.join_symbol(a)] for a in signature.sinks if a.join != "select"
-        }
+        self._joins = {a.field: self._module[signature.join_symbol(a)] for a in signature.sinks if a.join != "select"}
         by_field = {a.field: a for a in signature.arguments}
         self._places = tuple(_place(by_field.get(field)) for field in signature.fields)
         self._finish = tuple((self._joins[a.field], a.field, a.name) for a in signature.sinks if a.join != "select")
@@ -217,7 +220,7 @@ _NOTHING: dict[str, torch.Tensor] = {}
 
 
 def _place(argument: Argument | None) -> tuple[int | None, str, bool]:
-    """Where a field's value comes from (inputs, outputs or workspace), by which name, and whether a vector gains a batch."""
+    """Where a field's value comes from (0 inputs, 1 outputs, 2 workspace), its name, and whether a vector gains a batch."""
     if argument is None or argument.role == "constant":
         return None, "", False
     if argument.role in ("row", "col", "index"):

@@ -53,7 +53,9 @@ class Stage(BaseModel):
     def _fits(self) -> Stage:
         if self.kind == "gemm":
             if len(self.reads) < 2:
-                raise ValueError(f"the stage {self.name!r} is a product and reads {list(self.reads)}; name two operands")
+                raise ValueError(
+                    f"the stage {self.name!r} is a product and reads {list(self.reads)}; name two operands"
+                )
             if self.epilogue is not None:
                 missing = set(self.epilogue.outputs) ^ set(self.writes)
                 if missing:
@@ -62,7 +64,9 @@ class Stage(BaseModel):
                         f"{sorted(self.epilogue.outputs)}; make them the same"
                     )
         elif self.kind == "finish" and self.formula not in FINISH:
-            raise ValueError(f"the stage {self.name!r} uses the formula {self.formula!r}; known are {', '.join(FINISH)}")
+            raise ValueError(
+                f"the stage {self.name!r} uses the formula {self.formula!r}; known are {', '.join(FINISH)}"
+            )
         return self
 
 
@@ -87,7 +91,9 @@ class Program(BaseModel):
                     )
             for name in stage.writes:
                 if name in known:
-                    raise ValueError(f"the stage {stage.name!r} writes {name!r}, which exists already; use another name")
+                    raise ValueError(
+                        f"the stage {stage.name!r} writes {name!r}, which exists already; use another name"
+                    )
                 known.add(name)
         for name in self.outputs:
             if name not in known:
@@ -96,7 +102,15 @@ class Program(BaseModel):
 
     @staticmethod
     def single(
-        name: str, inputs: tuple[str, ...], a: str, b: str, graph: Graph, *, a_transposed: bool, b_transposed: bool, halves: bool
+        name: str,
+        inputs: tuple[str, ...],
+        a: str,
+        b: str,
+        graph: Graph,
+        *,
+        a_transposed: bool,
+        b_transposed: bool,
+        halves: bool,
     ) -> Program:
         """The program of one product with one epilogue."""
         operands = tuple(o.name for o in graph.used_operands)
@@ -131,7 +145,9 @@ def run(program: Program, inputs: Tensors, execute: Executor) -> dict[str, Any]:
     return {name: values[name] for name in program.outputs}
 
 
-def interpret(program: Program, inputs: Tensors, rows: Mapping[str, Callable[..., Any]] | None = None) -> dict[str, Any]:
+def interpret(
+    program: Program, inputs: Tensors, rows: Mapping[str, Callable[..., Any]] | None = None
+) -> dict[str, Any]:
     """The program's torch meaning, in the inputs' dtype. rows: the torch meaning of row kernels by name."""
 
     def execute(stage: Stage, values: dict[str, Any]) -> dict[str, Any]:
@@ -140,7 +156,9 @@ def interpret(program: Program, inputs: Tensors, rows: Mapping[str, Callable[...
         arguments = [values[name] for name in stage.reads]
         known = FINISH if stage.kind == "finish" else dict(rows or {})
         if stage.formula not in known:
-            raise ValueError(f"the row kernel {stage.formula!r} has no torch meaning here; known are {', '.join(known) or 'none'}")
+            raise ValueError(
+                f"the row kernel {stage.formula!r} has no torch meaning here; known are {', '.join(known) or 'none'}"
+            )
         answer = known[stage.formula](*arguments, **stage.constants)
         return dict(zip(stage.writes, answer if isinstance(answer, tuple) else (answer,), strict=True))
 

@@ -69,7 +69,13 @@ def paired(x, w):
     x=Tensor("M K"),
     w=Tensor("F K"),
     z=Tensor("M 2F"),
-    out={"dz": Tensor("M 2F"), "s": Tensor("M", "f32"), "m": Tensor("M", "f32"), "cs": Tensor("2F", "f32"), "ch": Tensor("F", "f32")},
+    out={
+        "dz": Tensor("M 2F"),
+        "s": Tensor("M", "f32"),
+        "m": Tensor("M", "f32"),
+        "cs": Tensor("2F", "f32"),
+        "ch": Tensor("F", "f32"),
+    },
 )
 def packed(x, w, z):
     d = x @ w.T
@@ -108,7 +114,12 @@ def graph_of_reductions(kind: str):
         e = builder.add("exp", (y,))
         rows = {"s": ("row_sum", (e,)), "p": ("row_sum", (e, y)), "m": ("row_max", (y,)), "a": ("row_absmax", (e,))}
         rest = {"lse": ("row_lse", (y,)), "t": ("select", (y, builder.operand("target")))}
-        columns = {"cs": ("col_sum", (e,)), "cp": ("col_sum", (e, y)), "cm": ("col_max", (y,)), "ca": ("col_absmax", (e,))}
+        columns = {
+            "cs": ("col_sum", (e,)),
+            "cp": ("col_sum", (e, y)),
+            "cm": ("col_max", (y,)),
+            "ca": ("col_absmax", (e,)),
+        }
         return builder.finish({k: builder.add(*v) for k, v in {**rows, **rest, **columns}.items()})
     if kind == "paired":
         builder = Builder(paired.operands.values())
@@ -117,7 +128,12 @@ def graph_of_reductions(kind: str):
         y = builder.add("sub", (builder.add("mul", (even, builder.const(0.5))), odd))
         e = builder.add("exp", (y,))
         ops = {"s": ("row_sum", e), "m": ("row_max", y), "a": ("row_absmax", e), "lse": ("row_lse", y)}
-        more = {"zs": ("row_sum", builder.add("exp", (z,))), "cs": ("col_sum", e), "cm": ("col_max", y), "ca": ("col_absmax", e)}
+        more = {
+            "zs": ("row_sum", builder.add("exp", (z,))),
+            "cs": ("col_sum", e),
+            "cm": ("col_max", y),
+            "ca": ("col_absmax", e),
+        }
         return builder.finish({"o": y, **{k: builder.add(op, (v,)) for k, (op, v) in {**ops, **more}.items()}})
     builder = Builder(packed.operands.values())
     d, z = builder.acc(), builder.operand("z")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from codasmith.primitives import read
@@ -10,7 +12,6 @@ from codasmith.tasks.oracle import oracle
 from codasmith.templates.program import Program, Stage, interpret
 from codasmith.verified_kernels import hand_written
 from pydantic import ValidationError
-from pathlib import Path
 
 HAND_WRITTEN = Path(hand_written.__path__[0])
 
@@ -34,7 +35,9 @@ def single(name) -> Program:
     )
 
 
-@pytest.mark.parametrize("name", ["rmsnorm_swiglu", "residual_partial_rmsnorm", "swiglu_bwd", "linear_alpha_beta_residual"])
+@pytest.mark.parametrize(
+    "name", ["rmsnorm_swiglu", "residual_partial_rmsnorm", "swiglu_bwd", "linear_alpha_beta_residual"]
+)
 def test_a_task_is_the_program_of_one_stage(name):
     task = load_task(name)
     inputs = {k: v.double() if isinstance(v, torch.Tensor) else v for k, v in task_inputs(task).items()}
@@ -57,8 +60,21 @@ def test_a_norm_deferred_between_two_products_equals_the_norm_in_its_place():
         inputs=("y", "w0", "residual", "gamma", "w1"),
         outputs=("h", "o"),
         stages=(
-            Stage(kind="gemm", name="out", reads=("y", "w0", "residual", "gamma"), writes=("h", "g", "sumsq"), epilogue=first),
-            Stage(kind="finish", name="statistic", formula="rsqrt_mean", reads=("sumsq",), writes=("rstd",), constants={"d": 48, "eps": 1e-6}),
+            Stage(
+                kind="gemm",
+                name="out",
+                reads=("y", "w0", "residual", "gamma"),
+                writes=("h", "g", "sumsq"),
+                epilogue=first,
+            ),
+            Stage(
+                kind="finish",
+                name="statistic",
+                formula="rsqrt_mean",
+                reads=("sumsq",),
+                writes=("rstd",),
+                constants={"d": 48, "eps": 1e-6},
+            ),
             Stage(kind="gemm", name="up", reads=("g", "w1", "rstd"), writes=("o",), epilogue=second, halves=True),
         ),
     )
