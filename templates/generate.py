@@ -285,8 +285,7 @@ class _Writer:
             full = [n for n in stores if widths[n] == FULL]
             if len(full) > 1:
                 raise TemplateError(
-                    f"The outputs {' and '.join(full)} are both N wide beside an unpacked accumulator; there is one such "
-                    "store.",
+                    f"The outputs {' and '.join(full)} are both N wide beside an unpacked accumulator, which can store one.",
                     "Return one of them, or halves.",
                     "second-full-width-store",
                 )

@@ -117,7 +117,9 @@ def _misaligned(name: str, spec: TensorSpec, value: torch.Tensor) -> str | None:
     if len(spec.shape) == 2:
         multiple = ALIGNMENT // value.element_size()
         if value.shape[1] % multiple:
-            return f"{name} is {value.shape[1]} wide, and must be a multiple of {multiple} elements of {spec.dtype}; pad it"
+            return (
+                f"{name} is {value.shape[1]} wide, and that must be a multiple of {multiple} for {spec.dtype}; pad it"
+            )
         if value.data_ptr() % ALIGNMENT:
             return f"{name} starts at an address that is no multiple of {ALIGNMENT} bytes; copy it to fresh memory"
         return None
@@ -220,7 +222,7 @@ _NOTHING: dict[str, torch.Tensor] = {}
 
 
 def _place(argument: Argument | None) -> tuple[int | None, str, bool]:
-    """Where a field's value comes from (0 inputs, 1 outputs, 2 workspace), its name, and whether a vector gains a batch."""
+    """Where a field's value comes from (0 inputs, 1 outputs, 2 workspace), its name, and whether it gains a batch."""
     if argument is None or argument.role == "constant":
         return None, "", False
     if argument.role in ("row", "col", "index"):

@@ -123,7 +123,7 @@ def test_tensors_off_the_gpu_are_refused():
         (lambda i: i.update(x=i["x"][:1].expand(16, -1)), "x is not contiguous"),
         (lambda i: i.update(x=i["x"][:0], rstd=i["rstd"][:0]), "the kernel needs at least one row"),
         (lambda i: i.update(x=i["x"][:, :0], w=i["w"][:, :0]), "the dimension K is 0"),
-        (lambda i: i.update(x=i["x"][:, :-4].clone(), w=i["w"][:, :-4].clone()), "must be a multiple of 8 elements"),
+        (lambda i: i.update(x=i["x"][:, :-4].clone(), w=i["w"][:, :-4].clone()), "that must be a multiple of 8"),
         (lambda i: i.update(w=i["w"][:24].clone()), "the output o would be 12 wide"),
         (
             lambda i: i.update(x=torch.cat((i["x"].flatten(), i["x"][0]))[4 : 4 + i["x"].numel()].view_as(i["x"])),
