@@ -1,0 +1,114 @@
+"""Take over what a compile child left in its scratch folder. Nothing in there is trusted.
+
+A hostile child may leave links instead of files, huge files, or a report that describes another kernel: then
+the objects of others could be overwritten, or a candidate's kernel be timed as the bare one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from .signature import Signature
+
+MOST = {"report.json": 2**20, "kernel.so": 64 * 2**20, "compile.log": 4 * 2**20}
+"""Bytes."""
+_PLAIN = {
+    "error": str,
+    "trace": str,
+    "where": int,
+    "seconds": float,
+    "cpu_seconds": float,
+    "spill_bytes": int,
+    "stages": int,
+}
+
+
+def collect(
+    scratch: Path, folder: Path, asked: Signature, tier: str, sandbox: dict[str, Any], ended_well: bool
+) -> dict[str, Any]:
+    """Move object, log and report from scratch to folder, and remove scratch; returns the report as it is kept.
+
+    The report says ok only if the child ended well, with a signature that is what was asked for and an object.
+    """
+    report = _report(scratch)
+    report["ok"] = report["ok"] and ended_well
+    if report["ok"]:
+        try:
+            report["signature"] = _checked(report.get("signature"), asked, tier).model_dump(mode="json")
+            _keep(folder / "kernel.so", plain_bytes(scratch / "kernel.so", MOST["kernel.so"]))
+        except (OSError, ValueError) as error:
+            report = {
+                "ok": False,
+                "error": f"the compile child's answer was refused: {error}",
+                "seconds": report.get("seconds", 0.0),
+            }
+    try:
+        log = plain_bytes(scratch / "compile.log", MOST["compile.log"])
+    except (OSError, ValueError):
+        log = b""
+    _keep(folder / "compile.log", log)
+    report["sandbox"] = sandbox
+    _keep(folder / "report.json", json.dumps(report).encode())
+    shutil.rmtree(scratch, ignore_errors=True)
+    return report
+
+
+def plain_bytes(path: Path, most: int) -> bytes:
+    """The content of an ordinary file. Raises ValueError for a link, a pipe or too large a file, OSError if it is not there."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if path.is_symlink():
+            raise ValueError(f"{path.name} is a link") from None
+        raise OSError(error.errno, f"{path.name} cannot be read ({error.strerror})") from None
+    with os.fdopen(descriptor, "rb") as stream:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise ValueError(f"{path.name} is not an ordinary file")
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"{path.name} is larger than {most // 2**20} MiB")
+    return content
+
+
+def _report(scratch: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(plain_bytes(scratch / "report.json", MOST["report.json"]))
+    except (OSError, ValueError, RecursionError):
+        return {"ok": False}
+    if not isinstance(data, dict):
+        return {"ok": False}
+    kept = {k: data[k] for k, kind in _PLAIN.items() if isinstance(data.get(k), kind) and not isinstance(data[k], bool)}
+    return {**kept, "ok": data.get("ok") is True, "signature": data.get("signature")}
+
+
+def _checked(data: Any, asked: Signature, tier: str) -> Signature:
+    """The signature, if the child changed only what a child finds out. Raises ValueError."""
+    try:
+        found = Signature.model_validate(data)
+    except (ValidationError, RecursionError):
+        raise ValueError("its signature is none") from None
+    free = {"fields": found.fields}
+    if tier == "cutedsl":
+        free |= {"mode": found.mode, "d": found.d, "c": found.c, "arguments": found.arguments}
+    if asked.model_copy(update=free) != found:
+        raise ValueError("its signature is not that of the kernel that was asked for")
+    known = {*found.inputs, *found.outputs}
+    named = [a.name for a in found.arguments if a.role != "constant"] + [n for n in (found.d, found.c) if n]
+    stranger = next((n for n in named if n not in known), None)
+    if stranger is not None:
+        raise ValueError(f"its signature names {stranger!r:.40}, which is no tensor of the task")
+    return found
+
+
+def _keep(path: Path, content: bytes) -> None:
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.write_bytes(content)
+    part.replace(path)

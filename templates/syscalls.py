@@ -1,0 +1,73 @@
+"""System calls that a compile child has no business with, refused through libseccomp (package pyseccomp).
+
+A refused call fails with EPERM, which Python raises as PermissionError at the candidate's line.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+OUTWARD = (
+    # the network, and shared memory by other names than files
+    *("socket", "socketpair", "shmget", "shmat", "msgget", "semget", "mq_open", "memfd_create", "memfd_secret"),
+    # other processes
+    *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_getfd", "pidfd_send_signal", "kcmp"),
+    *("process_madvise", "migrate_pages", "move_pages"),
+    # namespaces, mounts, and other ways round the file system's rules
+    *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen", "fsmount"),
+    *("fsconfig", "fspick", "mount_setattr", "name_to_handle_at", "open_by_handle_at", "swapon", "swapoff", "quotactl"),
+    # wide doors into the kernel
+    *("bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "keyctl"),
+    *("add_key", "request_key", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load"),
+    *("reboot", "syslog", "acct", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname"),
+    *("setdomainname", "iopl", "ioperm", "personality", "vhangup", "lookup_dcookie", "nfsservctl"),
+)
+NEW_PROCESSES = ("execve", "execveat", "fork", "vfork")
+SIGNALS = ("kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setsid", "setpgid", "sched_setaffinity")
+
+_CLONE_THREAD = 0x10000
+_CLONE_NAMESPACES = 0x7E020000  # new mount, cgroup, uts, ipc, user, pid, net
+
+
+def available() -> str:
+    """Empty where filters can be made, else why not."""
+    try:
+        import pyseccomp  # noqa: F401
+    except ImportError:
+        return "the package pyseccomp is not installed"
+    except (RuntimeError, OSError) as error:
+        return f"libseccomp cannot be loaded ({error}); install libseccomp2"
+    return ""
+
+
+def refuse(*, alone: bool) -> None:
+    """Refuse OUTWARD calls to this thread and all that it starts; with `alone`, new processes and signals too.
+
+    Threads stay possible. Raises OSError where the kernel takes no filter.
+    """
+    import pyseccomp as seccomp
+
+    denied = seccomp.ERRNO(errno.EPERM)
+    rules = seccomp.SyscallFilter(seccomp.ALLOW)
+    for name in (*OUTWARD, *((*NEW_PROCESSES, *SIGNALS) if alone else ())):
+        _add(rules, denied, name)
+    # The flags of clone3 lie in memory, where no filter sees them; the C library falls back to clone.
+    _add(rules, seccomp.ERRNO(errno.ENOSYS), "clone3")
+    if alone:
+        _add(rules, denied, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _CLONE_THREAD, 0))
+        _add(rules, denied, "prlimit64", seccomp.Arg(0, seccomp.NE, 0))  # only one's own
+        # abort() signals its own thread this way.
+        _add(rules, denied, "tgkill", seccomp.Arg(0, seccomp.NE, os.getpid()))
+    else:
+        for bit in (1 << n for n in range(32) if _CLONE_NAMESPACES >> n & 1):
+            _add(rules, denied, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, bit, bit))
+    rules.load()
+
+
+def _add(rules: object, action: object, name: str, *arguments: object) -> None:
+    import pyseccomp as seccomp
+
+    if int(seccomp.resolve_syscall(seccomp.Arch.NATIVE, name)) < 0:
+        return  # this processor has no such call, or libseccomp is older than it
+    rules.add_rule(action, name, *arguments)  # type: ignore[attr-defined]
