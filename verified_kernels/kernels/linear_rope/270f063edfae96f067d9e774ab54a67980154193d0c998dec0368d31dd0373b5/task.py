@@ -1,0 +1,29 @@
+"""Rotary embedding of a projection, from a table: each pair of columns turns by its angle.
+
+(a, b) becomes (a cos - b sin, a sin + b cos); Su et al. 2021, arXiv 2104.09864.
+x [M, K], w [N, K] with rows ordered so that pairs are adjacent, table [M, N] of alternating cos, sin give y [M, N].
+"""
+
+import torch
+from codasmith.tasks import Tensor, task
+
+
+@task(
+    gemm="x @ w.T",
+    level=2,
+    x=Tensor("M K"),
+    w=Tensor("N K", scale="K**-0.5", layout="pairs"),
+    table=Tensor("M N", layout="pairs", low=-1.0, high=1.0),
+    out={"y": Tensor("M N", layout="pairs")},
+    workloads=[
+        {"M": 4096, "N": 4096, "K": 4096},
+        {"M": 4096, "N": 12288, "K": 4096},
+        {"M": 16384, "N": 4096, "K": 4096},
+        {"M": 8192, "N": 8192, "K": 8192},
+    ],
+)
+def linear_rope(x, w, table):
+    """Turn adjacent column pairs of x @ w.T by the angles whose cos and sin alternate in table."""
+    a, b = (x @ w.T).unflatten(-1, (-1, 2)).unbind(-1)
+    cos, sin = table.unflatten(-1, (-1, 2)).unbind(-1)
+    return {"y": torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)}

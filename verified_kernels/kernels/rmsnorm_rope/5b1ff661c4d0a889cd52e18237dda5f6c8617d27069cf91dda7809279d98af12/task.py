@@ -1,0 +1,30 @@
+"""Deferred RMSNorm, then rotary embedding from a table: the QKV projection of a Llama block.
+
+CODA, arXiv 2605.19269.  x [M, K], w [N, K] with rows ordered so that pairs are adjacent, rstd [M] in float32, table
+[M, N] of alternating cos, sin give y [M, N].
+"""
+
+import torch
+from codasmith.tasks import Tensor, task
+
+
+@task(
+    gemm="x @ w.T",
+    level=2,
+    x=Tensor("M K"),
+    w=Tensor("N K", scale="K**-0.5", layout="pairs"),
+    rstd=Tensor("M", "f32", low=0.5, high=1.5),
+    table=Tensor("M N", layout="pairs", low=-1.0, high=1.0),
+    out={"y": Tensor("M N", layout="pairs")},
+    workloads=[
+        {"M": 4096, "N": 4096, "K": 4096},
+        {"M": 8192, "N": 8192, "K": 8192},
+        {"M": 4096, "N": 12288, "K": 4096},
+        {"M": 16384, "N": 4096, "K": 4096},
+    ],
+)
+def rmsnorm_rope(x, w, rstd, table):
+    """Turn adjacent column pairs of (x @ w.T) * rstd by the angles whose cos and sin alternate in table."""
+    a, b = ((x @ w.T) * rstd[:, None]).unflatten(-1, (-1, 2)).unbind(-1)
+    cos, sin = table.unflatten(-1, (-1, 2)).unbind(-1)
+    return {"y": torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)}
