@@ -3,10 +3,13 @@
 A kernel may lose twice what the unfused path in the storage dtype loses itself, plus what rounding costs.
 Both in the largest error and in the root mean square, for every output:
 
-    bound = min(2 * unfused error, scale / 8) + eps * scale + half the smallest subnormal
+    bound = min(2 * unfused error, scale / 8) + max(eps, 2e-6) * scale + half the smallest subnormal
 
 scale is the oracle's largest magnitude for the largest error and its root mean square for the other; eps is
-torch.finfo(dtype).eps, so eps * scale is at least the distance of two neighbours at the scale.
+torch.finfo(dtype).eps, so eps * scale is at least the distance of two neighbours at the scale.  Float32 outputs
+get 2e-6 instead: an exponential by the GPU's own unit errs by about 2^-24 times its argument, and on small or
+whole numbers the unfused path can be right by luck to the last bit.  Any computation in 16 bits errs a thousand
+times more.
 
 Correct rounding always passes: it errs by at most eps/2 |x| or half the smallest subnormal at each element.
 Zeros never pass where the oracle is not zero: their error is the scale itself, and the bound stays below it
@@ -32,6 +35,8 @@ _UNFUSED = 2.0
 """How many times the unfused path's own error is allowed."""
 _CAP = 1 / 8
 """The most of the scale that an unfused path may forgive."""
+_FINEST = 2e-6
+"""The least relative error, of the scale, that an output may have."""
 _CHUNK = 2**23
 """Elements compared at a time: about half a gigabyte of temporaries."""
 
@@ -104,14 +109,15 @@ def judge(
         budget.add(u.double() - o, finite & torch.isfinite(u))
     info = torch.finfo(dtype)
     floor = info.smallest_normal * info.eps / 2
+    allowed = max(info.eps, _FINEST)
     misplaced, unequal = counts.tolist()
     return Errors(
         kernel_max=kernel.max,
         kernel_rms=kernel.rms,
         unfused_max=budget.max,
         unfused_rms=budget.rms,
-        bound_max=min(_UNFUSED * budget.max, _CAP * scale.max) + info.eps * scale.max + floor,
-        bound_rms=min(_UNFUSED * budget.rms, _CAP * scale.rms) + info.eps * scale.rms + floor,
+        bound_max=min(_UNFUSED * budget.max, _CAP * scale.max) + allowed * scale.max + floor,
+        bound_rms=min(_UNFUSED * budget.rms, _CAP * scale.rms) + allowed * scale.rms + floor,
         scale_max=scale.max,
         scale_rms=scale.rms,
         misplaced=misplaced,

@@ -190,3 +190,14 @@ def test_wrong_dtypes_and_shapes_are_the_callers_mistake():
         judge(oracle.half(), oracle, unfused, torch.bfloat16)
     with pytest.raises(ValueError, match="same"):
         judge(unfused[:2], oracle, unfused, torch.bfloat16)
+
+
+def test_a_float32_sum_of_exponentials_is_allowed_what_the_gpu_unit_errs():
+    """Seen on an H200: on whole numbers the unfused path was exact, and an honest exp unit 1.5e-7 off was refused."""
+    oracle = torch.exp(torch.tensor([39.5, 38.0, 12.0], dtype=torch.float64))
+    unfused = oracle.float()
+    honest = (oracle * (1 + 1.5e-7)).float()
+    assert judge(honest, oracle, unfused, torch.float32).ok
+    in_bfloat16 = oracle.bfloat16().float()
+    assert not judge(in_bfloat16, oracle, unfused, torch.float32).ok
+    assert not judge((oracle * (1 + 4e-6)).float(), oracle, unfused, torch.float32).ok
