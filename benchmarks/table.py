@@ -1,4 +1,4 @@
-"""docs/kernels.md from recorded verdicts: `python benchmarks/table.py benchmarks/results/*-gate.jsonl > docs/kernels.md`."""
+"""docs/kernels.md from recorded verdicts: `python benchmarks/table.py RECORDING ... > docs/kernels.md`."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def main() -> None:
     )
     print("\n## Seconds by stage\n")
     print(
-        "The budgets, warm: read 0.05, interpret 0.2, compile 5 a schedule, tune 2, numerics 2, guards 1, timing 2. Timing is "
-        "over its budget: most of it is torch.compile of the baselines, a new one for every shape. Guards are looked at in the "
-        "same launches as numerics. A dash: compiled ahead, on a machine without a GPU; elsewhere seven schedules at once, the "
-        "start of the compile server included.\n"
+        "The budgets, warm: read 0.05, interpret 0.2, compile 5 a schedule, tune 2, numerics 2, guards 1, timing 2.\n"
+        "Timing is over its budget: most of it is torch.compile of the baselines, a new one for every shape.\n"
+        "Guards are looked at in the same launches as numerics. A dash: compiled ahead, on a machine without a GPU;\n"
+        "elsewhere seven schedules at once, the start of the compile server included.\n"
     )
     print("| kernel | tier | " + " | ".join(s["stage"] for s in kept[0]["stages"]) + " |")
     print("|---|---|" + "---|" * len(kept[0]["stages"]))
