@@ -34,8 +34,17 @@ class Estimate(BaseModel):
     tasks: int
     """How many tasks it rests on."""
 
-    def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+class Cost(BaseModel):
+    """A cost of each success, with its 95 % bootstrap interval."""
+
+    model_config = ConfigDict(frozen=True)
+
+    value: float
+    low: float | None
+    high: float | None
+    """None for an end without bound: resamples without any success are too many."""
+    tasks: int
 
 
 def mean(values: Values, kind: Literal["mean", "geometric"] = "mean") -> Estimate | None:
@@ -71,11 +80,8 @@ def share(values: Values) -> Estimate | None:
     return found
 
 
-def ratio(costs: Values, gains: Values) -> Estimate | None:
-    """All costs over all gains, such as dollars a kernel; None where nothing was gained.
-
-    The interval reaches to infinity where more than one resample in forty gains nothing.
-    """
+def ratio(costs: Values, gains: Values) -> Cost | None:
+    """All costs over all gains, such as dollars a kernel; None where nothing was gained."""
     pairs = [(c, g) for c, g in zip(costs, gains, strict=True) if len(c)]
     if not pairs or not sum(sum(g) for _, g in pairs):
         return None
@@ -84,9 +90,10 @@ def ratio(costs: Values, gains: Values) -> Estimate | None:
     above, below = (np.nansum(_resampled(t, draws), axis=(1, 2)) for t in (cost, gain))
     with np.errstate(divide="ignore", invalid="ignore"):
         resamples = np.where(below > 0, above / below, np.inf)
-    low, high = np.quantile(resamples, (0.025, 0.975), method="nearest")
+    low, high = (float(x) for x in np.quantile(resamples, (0.025, 0.975), method="nearest"))
     value = float(np.nansum(cost) / np.nansum(gain))
-    return Estimate(value=value, low=float(low), high=float(high), tasks=len(pairs))
+    ends = {"low": low if math.isfinite(low) else None, "high": high if math.isfinite(high) else None}
+    return Cost(value=value, tasks=len(pairs), **ends)
 
 
 def pass_at(counts: Sequence[tuple[int, int]], k: int) -> Estimate | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..agent.errors import AgentError, Interrupted, UserMistake
 from ..agent.loop import Gate
 from ..agent.models import Answer, Message, Model, OnText, make_model
+from .environment import real_gate
 from .evalset import PUBLIC, LoadedSet, load_set
 from .hand_written import NAME as HAND_WRITTEN
 from .hand_written import HandWritten, source_for
@@ -139,7 +140,7 @@ def run(
     stopping = threading.Event()
     make = make or _make(spec)
     lock = threading.Lock()
-    gate = _one_at_a_time(gate or _gate(spec), lock)
+    gate = _one_at_a_time(gate or real_gate(spec.storage, spec.cpu_only), lock)
     for model in spec.models:  # a wrong name or a missing key is said before anything is asked
         make(model, spec.tiers[0])
     with folder:
@@ -224,15 +225,6 @@ def _make(spec: RunSpec) -> MakeModel:
         return make_model(name, **({} if name in BASELINES else spec.model_options))
 
     return make
-
-
-def _gate(spec: RunSpec) -> Gate:
-    from .. import gate
-
-    def evaluate(task: Any, source: str, *, tier: Any, progress: Any) -> Any:
-        return gate.evaluate(task, source, tier=tier, storage=spec.storage, cpu_only=spec.cpu_only, progress=progress)
-
-    return evaluate
 
 
 def _one_at_a_time(gate: Gate, lock: threading.Lock) -> Gate:

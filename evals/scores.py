@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from .compare import Pair, by_task, compare, headline, rank_ranges
-from .intervals import Estimate, Values, mean, pass_at, ratio, share
+from .intervals import Cost, Estimate, Values, mean, pass_at, ratio, share
 from .rows import Row, geometric_mean
 
 FAST = (1.0, 1.1, 1.25, 1.5)
@@ -65,11 +65,11 @@ class Score(BaseModel):
     of_hand_written: Estimate | None = None
     """Share of the hand-written kernel's speed, geometric mean over tasks that both solved; each against its own bare
     GEMM, so that two moments of a GPU compare."""
-    attempts: Estimate | None = None
+    attempts: Cost | None = None
     """Questions asked for each sample that passed; so are the next three."""
-    tokens: Estimate | None = None
-    dollars: Estimate | None = None
-    gpu_seconds: Estimate | None = None
+    tokens: Cost | None = None
+    dollars: Cost | None = None
+    gpu_seconds: Cost | None = None
     total_dollars: float = 0.0
     total_tokens: int = 0
     incomplete_costs: str = ""
@@ -115,7 +115,7 @@ def _score(who: Contestant, rows: list[Row], cpu_only: bool, hand: dict[str, flo
     ks = sorted({k for k in (1, 2, 4, 8, 16, most) if k <= most})
     gains: Values = [[float(passed(r)) for r in t] for t in tasks]
 
-    def cost(of: Callable[[Row], float]) -> Estimate | None:
+    def cost(of: Callable[[Row], float]) -> Cost | None:
         return ratio([[of(r) for r in t] for t in tasks], gains)
 
     unpriced, uncounted = any(r.unpriced for r in rows), any(r.uncounted for r in rows)

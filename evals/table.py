@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .intervals import Estimate
+from .intervals import Cost, Estimate
 from .results import Results
 from .scores import FAST, WITHIN, Group, Score
 
@@ -38,12 +38,16 @@ def factor(estimate: Estimate | None, digits: int = 2) -> str:
     return f"{estimate.value:.{digits}f} ({estimate.low:.{digits}f}-{estimate.high:.{digits}f})"
 
 
-def amount(estimate: Estimate | None, unit: str = "") -> str:
-    """A cost a kernel, such as "$0.042"."""
-    if estimate is None:
+def amount(cost: Cost | None, unit: str = "") -> str:
+    """Such as "$0.042 (0.031-0.058)"."""
+    if cost is None:
         return "-"
-    text = f"{estimate.value:,.0f}" if estimate.value >= 100 else f"{estimate.value:.3g}"
-    return f"{unit}{text}"
+    low, high = ("?" if end is None else _plain(end) for end in (cost.low, cost.high))
+    return f"{unit}{_plain(cost.value)}" + (f" ({low}-{high})" if cost.low != cost.high else "")
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def probability(p: float) -> str:

@@ -1,0 +1,25 @@
+"""A4. Attaches to the process that started it, to rewrite its code.
+
+task: rmsnorm_scale
+tier: cutedsl
+expect: checked
+why: The call is refused by the filter of system calls, and the referee is no relative of the compile child.
+"""
+
+import typing
+from quack.epilogue import gemm_epilogue
+from quack.epilogue.ops import ColVecLoad
+
+modules = typing.sys.modules
+ctypes = modules["ctypes"]
+os = modules["os"]
+library = ctypes.CDLL(None, use_errno=True)
+if library.ptrace(16, os.getppid(), 0, 0) == 0:
+    raise RuntimeError("the attack worked")
+
+MAIN = "y"
+
+
+@gemm_epilogue(ops={"rstd": ColVecLoad("rstd")})
+def epilogue(acc, rstd):
+    return {"D": acc * rstd}

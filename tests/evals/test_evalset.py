@@ -1,0 +1,71 @@
+import json
+
+import pytest
+from codasmith.agent.errors import UserMistake
+from codasmith.evals.evalset import PUBLIC, load_set, read_set, set_names
+from codasmith.evals.pin import pin
+from codasmith.tasks import catalogue
+
+
+def test_public_set_is_the_whole_catalogue_at_its_digests_and_levels(public):
+    assert set(public.tasks) == set(catalogue())
+    for entry in public.spec.tasks:
+        task = public.tasks[entry.name]
+        assert (entry.digest, entry.level) == (task.digest, task.level)
+        assert entry.family in {"pointwise", "gated", "rotary", "loss", "statistics", "backward"}
+    assert public.spec.split == "public" and set_names() == [PUBLIC]
+
+
+def test_published_solutions_name_what_quack_has(public):
+    from importlib.util import find_spec
+    from pathlib import Path
+
+    root = Path(find_spec("quack").origin).parent.parent
+    for entry in public.spec.tasks:
+        if entry.known:
+            module, _, name = entry.known.where.rpartition(".")
+            text = (root / f"{module.replace('.', '/')}.py").read_text()
+            assert f"def {name}(" in text, entry.name
+
+
+def moved(tmp_path, **changes):
+    spec = read_set()[0].model_dump(mode="json")
+    spec["tasks"][0].update(changes)
+    file = tmp_path / "set.json"
+    file.write_text(json.dumps(spec))
+    return file
+
+
+def test_a_task_whose_digest_moved_is_one_sentence(tmp_path):
+    with pytest.raises(UserMistake, match=r"the task 'gelu_bwd' has changed since .* restore the task") as caught:
+        load_set(moved(tmp_path, digest="0" * 64))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_task_that_is_gone_is_one_sentence(tmp_path):
+    with pytest.raises(UserMistake, match="names the task 'gone', which the catalogue does not have"):
+        load_set(moved(tmp_path, name="gone"))
+
+
+def test_a_damaged_or_unknown_set_is_one_sentence(tmp_path):
+    with pytest.raises(UserMistake, match=r"is not an eval set: tasks\.0\.level"):
+        load_set(moved(tmp_path, level="high"))
+    with pytest.raises(UserMistake, match="no eval set 'nothing'; name one"):
+        load_set("nothing")
+
+
+def test_digest_of_a_set_follows_its_tasks(tmp_path):
+    before = read_set()[0]
+    assert read_set(moved(tmp_path, digest="0" * 64))[0].digest != before.digest
+    assert read_set(moved(tmp_path, family="other"))[0].digest == before.digest
+
+
+def test_pinning_again_changes_nothing_and_asks_for_families_of_new_tasks(tmp_path, monkeypatch):
+    file = tmp_path / "again.json"
+    file.write_text(read_set()[0].model_dump_json())
+    assert pin(file) == []
+    assert read_set(file)[0] == read_set()[0]
+    spec = read_set()[0]
+    fewer = spec.model_copy(update={"tasks": spec.tasks[1:]})
+    monkeypatch.setattr("codasmith.evals.pin.read_set", lambda _: (fewer, None))
+    assert pin(file) == [spec.tasks[0].name]

@@ -1,0 +1,138 @@
+import re
+
+import pytest
+from codasmith.evals.hand_written import HandWritten
+from codasmith.evals.page import fast_curve
+from codasmith.evals.results import NOT_MEASURED, Results, results_of, write_results
+from codasmith.evals.run_folder import RunFolder
+from codasmith.evals.runs import run
+from codasmith.evals.table import show
+from rich.console import Console
+
+SPEED = ("speed-up", "> 1x", "tax", "GPU second", "milliseconds", "of hand-written")
+HOSTILE = "</pre><script>alert(1)</script>"
+
+
+class Hostile:
+    name = "evil</td><script>alert(2)</script>"
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def answer(self, messages, **more):
+        answer = self.inner.answer(messages, **more)
+        text = answer.text.replace("x = 1", f'x = "{HOSTILE}"').replace("Some words.", HOSTILE)
+        return answer.model_copy(update={"text": text})
+
+
+def made(path, four, asked, gate, dice):
+    def make(name, tier):
+        if name == "hand-written":
+            return HandWritten(tier)
+        return Hostile(dice(name, 0.6)) if name == Hostile.name else dice(name, 0.6)
+
+    folder = RunFolder(path)
+    run(asked, four, folder, make=make, gate=gate)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory, four, spec, gate, dice):
+    folder = made(tmp_path_factory.mktemp("run"), four, spec(four, "m", Hostile.name), gate, dice)
+    return folder, write_results(folder, four)
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory, four, spec, gate, dice):
+    def without_gpu(task, source, **more):
+        return gate(task, source if "WRONG" in source else "CHECKED", **more)
+
+    folder = made(tmp_path_factory.mktemp("cpu"), four, spec(four, "m", cpu_only=True), without_gpu, dice)
+    return folder, write_results(folder, four)
+
+
+def printed(results):
+    console = Console(width=200, record=True, quiet=False, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    show(console, results)
+    return console.export_text()
+
+
+def test_results_json_reads_back_as_the_same_document(measured):
+    folder, results = measured
+    text = (folder.path / "results.json").read_text()
+    assert Results.model_validate_json(text).model_dump_json() == results.model_dump_json()
+    assert len(results.cells) == 4 * 4 and results.measured and len(results.environments) == 1
+
+
+def test_page_needs_nothing_but_itself(measured):
+    page = (measured[0].path / "report.html").read_text()
+    assert not re.search(r"<link|<img|<iframe|@import|url\(|<script[^>]+src", page)
+    assert not re.search(r"https?://", page)
+    targets = re.findall(r'href="#([^"]+)"', page)
+    assert len(targets) == 4 * 4 and set(targets) == set(re.findall(r'<details class="sample" id="([^"]+)"', page))
+
+
+def test_what_models_write_is_text_and_only_the_pages_script_may_run(measured):
+    page = (measured[0].path / "report.html").read_text()
+    assert page.count("<script") == 1 and "alert(1)" in page and "alert(2)" in page
+    assert "&lt;script&gt;alert(1)" in page and "<b>2</b>" not in page
+    import base64
+    import hashlib
+
+    script = re.search(r"<script>(.*)</script>", page, re.S)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page
+
+
+def test_page_links_every_sample_to_a_journal_that_is_there(measured):
+    from urllib.parse import unquote
+
+    folder, _ = measured
+    links = set(re.findall(r'href="(journals/[^"]+)"', (folder.path / "report.html").read_text()))
+    assert len(links) == 4 * (2 * 2 + 2)
+    assert all((folder.path / unquote(link)).is_file() for link in links)
+
+
+def test_page_shows_source_verdict_and_transcript(measured):
+    page = (measured[0].path / "report.html").read_text()
+    assert "gelu" not in page and "Source of sample" in page and "Transcript of sample" in page
+    assert "from codasmith.primitives import" in page  # a hand-written epilogue
+    assert page.count("<svg viewBox") == 3
+
+
+def test_scores_of_speed_stand_in_the_table_where_a_gpu_measured(measured):
+    text = printed(measured[1])
+    assert all(word in text for word in SPEED[:4]) and "torch.compile" in text and "hand-written" in text
+    assert "builtin:tracer" in text and "all 4 tasks" in text
+
+
+def test_without_a_gpu_nothing_is_said_of_speed(checked):
+    folder, results = checked
+    text, page = printed(results), (folder.path / "report.html").read_text()
+    assert NOT_MEASURED[:40] in text and NOT_MEASURED[:40] in page
+    body = page[page.index("<h1>") :].replace(NOT_MEASURED, "").replace("how fast", "")
+    for word in SPEED:
+        assert word not in text.replace(NOT_MEASURED, ""), word
+        assert word not in re.sub(r"<pre>.*?</pre>|<script>.*?</script>|The gate: .*?</p>", "", body, flags=re.S), word
+    assert "checked@1" in text and "pass@1" not in text and "torch.compile" not in text
+    assert not results.measured and all(s.speedup_all is None for s in results.scores)
+
+
+def test_partial_results_are_scored_and_called_partial(measured, four):
+    folder, _ = measured
+    rows = [r for r in folder.rows() if not (r.model == "m" and r.sample == 2)]
+    results = results_of(folder.spec(), four.spec, rows)
+    assert any(n.startswith("m (closed): 4 of 8 samples are there") for n in results.notes)
+    assert next(s for s in results.scores if s.model == "m").samples == 4
+
+
+def test_rows_of_different_machines_are_called_so(measured, four):
+    folder, _ = measured
+    rows = folder.rows()
+    rows[0] = rows[0].model_copy(update={"environment": {"gpu": "NVIDIA H100"}})
+    assert any("2 different machines or versions" in n for n in results_of(folder.spec(), four.spec, rows).notes)
+
+
+def test_fast_curve_is_the_share_at_each_p(measured):
+    rows = [r for r in measured[0].rows() if r.model == "hand-written"]
+    assert fast_curve(rows, [1.0, 1.24, 1.26]) == [(1.0, 1.0), (1.24, 1.0), (1.26, 0.0)]

@@ -1,0 +1,68 @@
+import pytest
+from codasmith.agent.journal import Journal
+from codasmith.evals.rows import ending, row_of, timed_of
+from codasmith.evals.run_folder import RunFolder, merge
+from codasmith.evals.runs import run
+
+
+def events(*names):
+    return [{"event": name, **data} for name, data in names]
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        (("stop", {"reason": "attempts"}), "attempts"),
+        (("stop", {"reason": "good-enough"}), "good-enough"),
+        (("stop", {"reason": "gate"}), None),
+        (("stop", {"reason": "unpriced"}), None),
+        (("error", {"what": "model", "failure": "refused"}), "model"),
+        (("error", {"what": "model", "failure": "rate-limited"}), None),
+        (("verdict", {}), None),
+        (("resumed", {}), None),
+        (("interrupted", {}), None),
+    ],
+)
+def test_a_sample_is_over_only_when_the_model_had_its_say(last, expected):
+    assert ending(events(("start", {}), last)) == expected
+
+
+def test_best_baseline_is_the_faster_of_eager_and_compile_on_each_workload(gate, public):
+    verdict = gate(public.tasks["linear_bias"], "# tax=1.1 fast=1.3").verdict
+    (timed,) = timed_of(verdict)
+    assert timed.baseline == "compile" and timed.speedup == pytest.approx(1.3) and timed.tax == 1.1
+    swapped = verdict.model_dump()
+    swapped["timing"]["workloads"][0]["milliseconds"]["eager"] = 0.55
+    (timed,) = timed_of(type(verdict).model_validate(swapped))
+    assert timed.baseline == "eager" and timed.speedup == pytest.approx(0.5)
+
+
+def test_a_row_says_what_the_journal_says(tmp_path, four, spec, gate, dice):
+    folder = RunFolder(tmp_path / "run")
+    run(spec(four, "m", samples=1, tasks=("linear_bias",)), four, folder, make=lambda n, t: dice(n, 0.4), gate=gate)
+    row = next(r for r in folder.rows() if r.model == "m")
+    with Journal(folder.path / row.journal) as book:
+        again = row_of(book.events, level=row.level, family=row.family, sample=1, journal=row.journal)
+    assert again == row
+    assert row.input_tokens == 1000 * len(row.attempts) and row.output_tokens == 200 * len(row.attempts)
+    assert row.dollars == pytest.approx(0.01 * len(row.attempts))
+    passed = [a for a in row.attempts if a.status == "passed"]
+    fresh = [a for a in passed if a.repeats is None]
+    assert row.gpu_seconds == 2.0 * len(fresh) and row.answer_seconds == 0.5 * len(row.attempts)
+    refused = [a for a in row.attempts if a.status == "refused"]
+    assert {(a.stage, a.code) for a in refused} <= {("interpret", "wrong-values")}
+
+
+def test_merging_parts_gives_the_run_made_in_one_place(tmp_path, four, spec, gate, dice):
+    def make(name, tier):
+        return dice(name, 0.5)
+
+    whole = RunFolder(tmp_path / "whole")
+    run(spec(four, "m"), four, whole, make=make, gate=gate)
+    for part in ("1/3", "2/3", "3/3"):
+        run(spec(four, "m", shard=part), four, RunFolder(tmp_path / part[0]), make=make, gate=gate)
+    joined = merge([tmp_path / p for p in "132"], tmp_path / "joined")
+    assert sorted(r.key for r in joined.rows()) == sorted(r.key for r in whole.rows())
+    assert {r.key: r for r in joined.rows()} == {r.key: r for r in whole.rows()}
+    assert joined.spec().shard == "1/1"
+    assert all((joined.path / r.journal).is_file() for r in joined.rows())

@@ -1,0 +1,204 @@
+import json
+
+import pytest
+from codasmith.agent.errors import UserMistake
+from codasmith.agent.models import Answer, ModelError, Usage
+from codasmith.evals.hand_written import HandWritten
+from codasmith.evals.run_folder import RunFolder, merge
+from codasmith.evals.runs import jobs, make_spec, run
+
+
+@pytest.fixture
+def make(dice):
+    def made(name, tier):
+        return HandWritten(tier) if name == "hand-written" else dice(name, 0.6)
+
+    return made
+
+
+def test_every_model_samples_every_task_and_baselines_once(four, spec):
+    found = [j.key for j in jobs(spec(four, "a", "b"), four)]
+    assert len(found) == len(set(found)) == 4 * (2 * 2 + 2)
+    assert ("builtin:tracer", "closed", "linear_lse", 1) in found and (
+        "hand-written",
+        "closed",
+        "linear_lse",
+        1,
+    ) in found
+    assert found[:4] == [(m, "closed", "linear_bias", 1) for m in ("hand-written", "builtin:tracer", "a", "b")]
+
+
+def test_baselines_take_part_only_where_they_apply(four, spec):
+    open_tier = [j.key for j in jobs(spec(four, tiers=("cutedsl",)), four)]
+    assert open_tier == [("hand-written", "cutedsl", "rmsnorm_swiglu", 1)]
+
+
+def test_shards_share_the_samples_out_without_overlap(four, spec):
+    whole = {j.key for j in jobs(spec(four, "a"), four)}
+    parts = [{j.key for j in jobs(spec(four, "a", shard=f"{i}/3"), four)} for i in (1, 2, 3)]
+    assert set.union(*parts) == whole and sum(map(len, parts)) == len(whole)
+
+
+def test_a_run_leaves_one_row_a_sample_whatever_the_workers(tmp_path, four, spec, gate, make):
+    asked, said = spec(four, "a"), []
+    assert run(asked, four, RunFolder(tmp_path / "one"), make=make, gate=gate, workers=1, say=said.append) == []
+    assert run(asked, four, RunFolder(tmp_path / "four"), make=make, gate=gate, workers=4) == []
+    one, many = ((tmp_path / p / "results.jsonl").read_bytes().splitlines() for p in ("one", "four"))
+    assert len(one) == len(jobs(asked, four)) == len(said)
+    assert sorted(one) == sorted(many)
+
+
+def test_a_whole_run_asks_nothing_again(tmp_path, four, spec, gate, make):
+    run(spec(four, "a"), four, RunFolder(tmp_path), make=make, gate=gate)
+    before = (tmp_path / "results.jsonl").read_bytes()
+
+    class Silent:
+        name = "a"
+
+        def answer(self, messages, **_):
+            raise AssertionError("asked again")
+
+    run(spec(four, "a"), four, RunFolder(tmp_path), make=lambda n, t: Silent(), gate=gate)
+    assert (tmp_path / "results.jsonl").read_bytes() == before
+
+
+def test_lost_rows_are_computed_from_the_journals(tmp_path, four, spec, gate, make):
+    folder = RunFolder(tmp_path)
+    run(spec(four, "a"), four, folder, make=make, gate=gate, workers=1)
+    before = (tmp_path / "results.jsonl").read_bytes()
+    lines = before.splitlines(keepends=True)
+    (tmp_path / "results.jsonl").write_bytes(b"".join(lines[:-1]) + lines[-1][:40])  # as a kill would leave it
+    assert len(folder.rows()) == len(lines) - 1
+
+    class Silent:
+        name = "a"
+
+        def answer(self, messages, **_):
+            raise AssertionError("asked again")
+
+    run(spec(four, "a"), four, folder, make=lambda n, t: Silent(), gate=gate)
+    assert (tmp_path / "results.jsonl").read_bytes() == before
+
+
+class Failing:
+    name = "a"
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def answer(self, messages, **_):
+        raise ModelError("it did not answer", self.kind)
+
+
+def test_what_is_not_the_models_fault_leaves_the_sample_open(tmp_path, four, spec, gate, make):
+    folder, asked = RunFolder(tmp_path), spec(four, "a", samples=1)
+    left = run(asked, four, folder, make=lambda n, t: Failing("overloaded") if n == "a" else make(n, t), gate=gate)
+    assert len(left) == 4 and {u.reason for u in left} == {"it did not answer"}
+    assert not any(r.model == "a" for r in folder.rows())
+    assert run(asked, four, folder, make=make, gate=gate) == []
+    assert sum(r.model == "a" for r in folder.rows()) == 4
+
+
+def test_a_model_that_refuses_has_failed_its_sample(tmp_path, four, spec, gate, make):
+    folder = RunFolder(tmp_path)
+    asked = spec(four, "a", samples=1)
+    assert run(asked, four, folder, make=lambda n, t: Failing("refused") if n == "a" else make(n, t), gate=gate) == []
+    rows = [r for r in folder.rows() if r.model == "a"]
+    assert {(r.status, r.ended, r.solved) for r in rows} == {("none", "model", False)}
+
+
+def test_a_gate_that_breaks_leaves_the_sample_open_and_the_answer_kept(tmp_path, four, spec, gate, make):
+    folder, asked = RunFolder(tmp_path), spec(four, "a", samples=1, tasks=("linear_bias",))
+    answers = []
+
+    class Once:
+        name = "a"
+
+        def answer(self, messages, **_):
+            answers.append(1)
+            return Answer(text="```python\nx = 1  # BROKEN\n```", usage=Usage(dollars=0.0), model="a")
+
+    left = run(asked, four, folder, make=lambda n, t: Once() if n == "a" else make(n, t), gate=gate)
+    assert [u.reason for u in left] == ["the driver went away"]
+
+    def mended(task, source, **more):
+        return gate(task, source.replace("BROKEN", "tax=1.0 fast=1.5 "), **more)
+
+    assert run(asked, four, folder, make=lambda n, t: Once() if n == "a" else make(n, t), gate=mended) == []
+    (row,) = [r for r in folder.rows() if r.model == "a"]
+    assert row.solved and len(answers) == 1
+
+
+def test_a_fault_in_one_sample_does_not_end_the_others(tmp_path, four, spec, gate, make):
+    def faulty(task, source, **more):
+        if task.name == "linear_lse":
+            raise ZeroDivisionError("oh")
+        return gate(task, source, **more)
+
+    left = run(spec(four, "a", samples=1), four, RunFolder(tmp_path), make=make, gate=faulty)
+    assert {u.job.entry.name for u in left} == {"linear_lse"} and left[0].reason == "ZeroDivisionError: oh"
+    assert {r.task for r in RunFolder(tmp_path).rows()} == {"linear_bias", "linear_silu", "rmsnorm_swiglu"}
+
+
+def test_the_gate_is_never_asked_twice_at_a_time(tmp_path, four, spec, gate, make):
+    import threading
+    import time
+
+    inside, most = [], []
+
+    def watched(task, source, **more):
+        inside.append(threading.get_ident())
+        most.append(len(inside))
+        time.sleep(0.002)
+        inside.pop()
+        return gate(task, source, **more)
+
+    run(spec(four, "a"), four, RunFolder(tmp_path), make=make, gate=watched, workers=4)
+    assert max(most) == 1 and len(most) > 8
+
+
+def test_another_question_in_the_same_folder_is_refused(tmp_path, four, spec, gate, make):
+    run(spec(four, "a", samples=1), four, RunFolder(tmp_path), make=make, gate=gate)
+    with pytest.raises(UserMistake, match="was begun with samples = 1, and 2 is asked now"):
+        run(spec(four, "a", samples=2), four, RunFolder(tmp_path), make=make, gate=gate)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("words")
+    with pytest.raises(UserMistake, match="holds something else than a run"):
+        run(spec(four, "a"), four, RunFolder(other), make=make, gate=gate)
+    assert (other / "thesis.txt").read_text() == "words"
+
+
+def test_parts_of_different_runs_do_not_merge(tmp_path, four, spec, gate, make):
+    run(spec(four, "a", samples=1), four, RunFolder(tmp_path / "x"), make=make, gate=gate)
+    run(spec(four, "b", samples=1), four, RunFolder(tmp_path / "y"), make=make, gate=gate)
+    with pytest.raises(UserMistake, match="are not parts of one run: models is"):
+        merge([tmp_path / "x", tmp_path / "y"], tmp_path / "z")
+    run(spec(four, "a", samples=1), four, RunFolder(tmp_path / "w"), make=make, gate=gate)
+    file = tmp_path / "w" / "results.jsonl"
+    row = json.loads(file.read_text().splitlines()[0])
+    file.write_text(json.dumps({**row, "dollars": 99.0}) + "\n")
+    with pytest.raises(UserMistake, match="disagree about sample 1 of"):
+        merge([tmp_path / "x", tmp_path / "w"], tmp_path / "v")
+
+
+def test_wrong_questions_are_one_sentence(public):
+    def ask(*models, **more):
+        return make_spec(models, public, "s", **{"samples": 1, "attempts": 1, "cpu_only": True, **more})
+
+    for words, asked in {
+        "--samples 0": lambda: ask("a", samples=0),
+        "is named twice": lambda: ask("a", "a"),
+        "is in every run already": lambda: ask("builtin:tracer"),
+        "has no task 'nothing'": lambda: ask("a", tasks=("nothing",)),
+        "--shard '3/2' is no part": lambda: ask("a", shard="3/2"),
+    }.items():
+        with pytest.raises(UserMistake, match=words):
+            asked()
+    assert ask("a").cpu_only
+
+
+def test_a_wrong_model_is_said_before_anything_is_asked(tmp_path, four, spec, gate):
+    with pytest.raises(ModelError, match="unknown model 'nonsense'"):
+        run(spec(four, "nonsense"), four, RunFolder(tmp_path / "r"), gate=gate)
+    assert not (tmp_path / "r").exists()
