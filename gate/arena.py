@@ -76,7 +76,7 @@ class View:
     def __init__(self, handle: list[Any], size: int):
         parts = [base64.b64decode(p["bytes"]) if isinstance(p, dict) else p for p in handle]
         storage = torch.UntypedStorage._new_shared_cuda(*parts)
-        device = torch.device("cuda", parts[0])
+        device = torch.device("cuda", int(parts[0]))
         self.block = torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (size,), (1,))
 
     def tensor(self, description: Description) -> torch.Tensor:

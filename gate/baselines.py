@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,17 +14,17 @@ from .buffers import BufferSet
 from .stopwatch import Replay
 
 
-def product(task: Task, inputs: dict[str, Any], out: torch.Tensor) -> None:
+def product(task: Task, inputs: dict[str, Any], out: torch.Tensor | None) -> None:
     a, b = inputs[task.gemm.a], inputs[task.gemm.b]
     torch.matmul(a.t() if task.gemm.a_transposed else a, b.t() if task.gemm.b_transposed else b, out=out)
 
 
 def cublas(task: Task, sets: list[BufferSet]) -> Replay:
-    return recorded([lambda s=s: product(task, s.inputs, s.bare) for s in sets])
+    return recorded([partial(product, task, s.inputs, s.bare) for s in sets])
 
 
 def eager(task: Task, sets: list[BufferSet]) -> Replay:
-    return recorded([lambda s=s: task.reference(**s.inputs) for s in sets])
+    return recorded([partial(task.reference, **s.inputs) for s in sets])
 
 
 def compiled(task: Task, sets: list[BufferSet]) -> Replay:
@@ -32,7 +33,7 @@ def compiled(task: Task, sets: list[BufferSet]) -> Replay:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         function = torch.compile(task.reference, dynamic=False)
-        return recorded([lambda s=s: function(**s.inputs) for s in sets])
+        return recorded([partial(function, **s.inputs) for s in sets])
 
 
 def recorded(calls: list[Callable[[], Any]]) -> Replay:

@@ -13,6 +13,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -117,14 +118,16 @@ def main() -> None:
         command = json.loads(line)
         number = command["number"]
         try:
-            stages = referee.judge(
-                _job(command, lambda stage, text, n=number: write({"number": n, "stage": stage, "progress": text}))
-            )
+            stages = referee.judge(_job(command, partial(_progress, write, number)))
             write({"number": number, "ok": True, "stages": [s.model_dump(mode="json") for s in stages]})
         except Exception as error:
             write({"number": number, "ok": False, "error": f"{type(error).__name__}: {error}"[:4000]})
             if "CUDA" in str(error):
                 raise SystemExit(1) from error  # a broken context cannot be mended; the coordinator starts another
+
+
+def _progress(write: Callable[[dict[str, Any]], None], number: int, stage: str, text: str) -> None:
+    write({"number": number, "stage": stage, "progress": text})
 
 
 def _job(command: dict[str, Any], say: Callable[[str, str], None]) -> Job:

@@ -7,6 +7,7 @@ moving it; whoever computes with the kernel's view on plain tensors moves it wit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -44,7 +45,7 @@ def from_kernel(task: Task, name: str, tensor: torch.Tensor) -> torch.Tensor:
     return tensor if dim is None else deinterleave(tensor, dim)
 
 
-def accumulator(task: Task, inputs: dict[str, torch.Tensor | float]) -> torch.Tensor:
+def accumulator(task: Task, inputs: Mapping[str, torch.Tensor | float]) -> torch.Tensor:
     """The product in the inputs' dtype, as the epilogue sees it: [M, N], paired columns alternating."""
     a, b = torch.as_tensor(inputs[task.gemm.a]), torch.as_tensor(inputs[task.gemm.b])
     a, b = a.T if task.gemm.a_transposed else a, b.T if task.gemm.b_transposed else b

@@ -22,7 +22,9 @@ class Join:
     taken from partial column offset + stride * j and written to out_offset + out_stride * j.
     """
 
-    def __init__(self, direction: str, join: str, stride: int = 1, offset: int = 0, out_stride: int = 1, out_offset: int = 0):
+    def __init__(
+        self, direction: str, join: str, stride: int = 1, offset: int = 0, out_stride: int = 1, out_offset: int = 0
+    ):
         self.direction, self.join = direction, join
         self.stride, self.offset = stride, offset
         self.out_stride, self.out_offset = out_stride, out_offset
@@ -40,7 +42,7 @@ class Join:
         block, _, _ = cute.arch.block_idx()
         j = block * THREADS + thread
         if j < elements:
-            tiles = partials.shape[1] if const_expr(self.direction == "row") else partials.shape[0]
+            tiles = partials.shape[1] if const_expr(self.direction == "row") else partials.shape[0]  # type: ignore[index]
             best = Float32(-math.inf)
             total = Float32(0.0)
             if const_expr(self.join == "max" or self.join == "lse"):
@@ -59,8 +61,8 @@ class Join:
                 # All partials -inf: subtract 0 instead, so that the result is -inf and not NaN.
                 shift = Float32(cutlass.select_(best == Float32(-math.inf), Float32(0.0), best))
                 for t in cutlass.range(tiles, unroll=8):
-                    total = total + cute.math.exp(self.at(partials, j, t) - shift, fastmath=True)
-                result = shift + cute.math.log(total, fastmath=True)
+                    total = total + cute.math.exp(self.at(partials, j, t) - shift, fastmath=True)  # type: ignore[attr-defined]
+                result = shift + cute.math.log(total, fastmath=True)  # type: ignore[attr-defined]
             out[self.out_offset + self.out_stride * j] = result
 
     def at(self, partials, j, t):
