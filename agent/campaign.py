@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from dataclasses import asdict
@@ -186,4 +187,6 @@ def _where(task: Task, asked_for: object) -> str:
 def _new_path(task: str, model: str) -> Path:
     words = [re.sub(r"[^A-Za-z0-9_.-]+", "-", word).strip("-")[:60] for word in (task, model)]
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{stamp}-{words[0]}-{words[1]}-{os.getpid()}.jsonl"
+    stem = f"{stamp}-{words[0]}-{words[1]}-{os.getpid()}"
+    paths = (Path("runs") / f"{stem}{more}.jsonl" for more in itertools.chain([""], (f"-{i}" for i in itertools.count(2))))
+    return next(path for path in paths if not path.exists())

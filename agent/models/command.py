@@ -7,17 +7,20 @@ import contextlib
 import os
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import IO
 
 from .model import Answer, Message, ModelError, OnText, Usage
 
 MOST_OUTPUT = 8 << 20  # bytes; an answer is a few kilobytes, and a program that never stops must not fill the memory
 POLL = 0.1
+_NOT_FOUND = "was not found; install it, or give its whole path"
 
 
 class Command:
@@ -28,7 +31,7 @@ class Command:
 
         timeout: seconds until the program and all that it started are killed.
 
-        Raises ModelError for a line that cannot be split.
+        Raises ModelError for a line that cannot be split, and for a program that is not there or may not be run.
         """
         try:
             self.arguments = shlex.split(line)
@@ -39,6 +42,10 @@ class Command:
         self.name = f"command:{line}"
         self.program = self.arguments[0]
         self.timeout = timeout
+        if shutil.which(self.program) is None:
+            there = Path(self.program).exists() and os.sep in self.program
+            reason = "may not be run; check that it is a program and executable" if there else _NOT_FOUND
+            raise ModelError(f"the program {self.program!r} {reason}", "bad-request")
 
     def answer(self, messages: Sequence[Message], *, max_tokens: int, on_text: OnText | None = None) -> Answer:
         """Run the program once. `max_tokens` is not passed on. Raises ModelError."""
@@ -66,7 +73,7 @@ class Command:
                 self.arguments, stdin=prompt, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
             )
         except FileNotFoundError:
-            reason = "was not found; install it, or give its whole path"
+            reason = _NOT_FOUND
         except PermissionError:
             reason = "may not be run; check that it is a program and executable"
         except OSError as error:

@@ -51,7 +51,7 @@ def _answers(path: Path, problems: list[str]) -> list[tuple[Answer, str]]:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise ModelError(
-            f"the journal {path} cannot be read: {error.strerror}; check the path", "unreachable"
+            f"the journal {path} cannot be read: {error.strerror}; check the path", "bad-request"
         ) from None
     found = []
     for number, line in enumerate(lines, 1):

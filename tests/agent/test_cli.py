@@ -104,6 +104,8 @@ def test_a_spent_budget_is_exit_code_4_and_says_how_to_go_on(cli, model):
         (("run", "linear_bias", "--attempts", "0"), "--attempts 0 leaves nothing to spend"),
         (("run", "linear_bias", "--journal", "/dev/null/j.jsonl"), "choose another place with --journal"),
         (("run", "linear_bias", "--base-url", "http://localhost"), "no option 'base_url'"),
+        (("run", "linear_bias", "--model", "replay:none.jsonl"), "none.jsonl cannot be read"),
+        (("run", "linear_bias", "--model", "command:no-such-program"), "'no-such-program' was not found"),
         (("resume", "missing.jsonl"), "cannot be read"),
         (("check", "linear_bias", "missing.py"), "cannot be read"),
         (("check", "linear_bias", "."), "is not a file"),

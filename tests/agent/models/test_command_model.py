@@ -80,14 +80,25 @@ def test_text_is_heard_as_it_is_written():
 
 
 def test_a_program_that_is_not_there_is_named():
-    error = fails(make_model("command:no-such-program --fast"))
-    assert (error.kind, error.retryable) == ("unreachable", False)
-    assert "'no-such-program' was not found" in str(error)
+    with pytest.raises(ModelError, match="'no-such-program' was not found") as caught:
+        make_model("command:no-such-program --fast")
+    assert (caught.value.kind, caught.value.retryable) == ("bad-request", False)
 
 
 def test_a_file_that_is_no_program_is_named(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
-    assert "may not be run" in str(fails(make_model(f"command:{tmp_path / 'notes.txt'}")))
+    with pytest.raises(ModelError, match="may not be run"):
+        make_model(f"command:{tmp_path / 'notes.txt'}")
+
+
+def test_a_program_that_goes_away_is_named(tmp_path):
+    program = tmp_path / "answer"
+    program.write_text("#!/bin/sh\necho hello\n")
+    program.chmod(0o755)
+    model = make_model(f"command:{program}")
+    program.unlink()
+    error = fails(model)
+    assert error.kind == "unreachable" and "was not found" in str(error)
 
 
 def test_a_failure_is_told_with_the_end_of_stderr():

@@ -70,8 +70,9 @@ def test_a_line_that_was_cut_short_is_left_out_and_named(journal):
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ModelError, match="No such file"):
+    with pytest.raises(ModelError, match="No such file") as caught:
         make_model(f"replay:{tmp_path / 'none.jsonl'}")
+    assert caught.value.kind == "bad-request"
 
 
 @pytest.mark.parametrize("lines", [[], ["hello"], ['{"kind": "start"}'], ["[1]", "3"]])
