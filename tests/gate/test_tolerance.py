@@ -105,7 +105,7 @@ def test_bfloat16_arithmetic_fails_where_float32_is_asked():
     oracle, _ = wide(torch.float32)
     unfused = oracle.float()
     found = judge(oracle.bfloat16().float(), oracle, unfused, torch.float32)
-    assert not found.ok and found.ratio > 1000
+    assert not found.ok and found.ratio > 100
 
 
 def test_bounds_are_twice_the_unfused_error_and_one_unit_of_the_scale():
@@ -200,4 +200,4 @@ def test_a_float32_sum_of_exponentials_is_allowed_what_the_gpu_unit_errs():
     assert judge(honest, oracle, unfused, torch.float32).ok
     in_bfloat16 = oracle.bfloat16().float()
     assert not judge(in_bfloat16, oracle, unfused, torch.float32).ok
-    assert not judge((oracle * (1 + 4e-6)).float(), oracle, unfused, torch.float32).ok
+    assert not judge((oracle * (1 + 2e-5)).float(), oracle, unfused, torch.float32).ok
