@@ -17,6 +17,7 @@ from ..tasks.task import Task
 from ..templates.compile import Compiled, Compiler
 from ..templates.errors import TemplateError
 from ..templates.generate import blank_signature, generate
+from ..templates.sandbox import lacking
 from ..templates.schedule import SCHEDULES, Schedule
 from ..templates.signature import Signature
 from .frame import frame_of
@@ -69,11 +70,18 @@ def compile_stage(
             progress("compile", f"{count} of {len(futures)}: {done.schedule} {'compiled' if done.ok else 'failed'}")
     results = [future.result() for future in futures]
     kept, why = _choose(results)
-    data = {"schedules": {r.schedule: _measured(r, why.get(r.schedule, "")) for r in results}}
+    data: dict[str, Any] = {"schedules": {r.schedule: _measured(r, why.get(r.schedule, "")) for r in results}}
+    held = next((r.sandbox for r in results if r.sandbox), {})
+    data["sandbox"] = held
+    missing = lacking(held) if held or tier == "cutedsl" else []
+    if missing:
+        data["warning"] = f"compiled with less isolation than asked: {'; '.join(missing)}"
     if not kept:
         return _failed(started, _finding(results, tier), data), []
     seconds = time.perf_counter() - started
     note = _note(kept, len(results))
+    if missing and tier == "cutedsl":
+        note += f"; the sandbox lacks {', '.join(m.partition(' (')[0] for m in missing)}"
     return StageResult(stage="compile", outcome="passed", seconds=seconds, note=note, data=data), kept
 
 

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import namespaces, sandbox
+
 ENVIRONMENT = {
     "QUACK_ARCH": "90",
     "CUTE_DSL_ARCH": "sm_90a",
@@ -46,9 +48,39 @@ def preload() -> None:
         importlib.import_module(f"codasmith.templates.{module}")
 
 
-def run(job_path: str) -> None:
-    """Build one job; the report says ok, or what failed and where."""
-    job = json.loads(Path(job_path).read_text())
+def contained(job: dict[str, Any]) -> None:
+    """Build one job in the sandbox: a child compiles and may start nothing; what it leaves is linked here."""
+    scratch = Path(job["folder"])
+    sandbox.enter(scratch, job["limit_s"], also=(Path(job["source"]),))
+    child = os.fork()
+    if child == 0:
+        sandbox.seal()
+        run(job)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        with contextlib.suppress(OSError):
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    if code:
+        os._exit(code)
+    report = Path(job["report"])
+    if not report.exists():
+        return  # the caller says so
+    try:
+        found = json.loads(report.read_text())
+        if found["ok"]:
+            started = time.perf_counter()
+            _link(sorted(scratch.glob("*.o")), Path(job["object"]))
+            found["seconds"] += time.perf_counter() - started
+    except Exception as error:
+        found = {"ok": False, "error": _plain(str(error))}
+    _write(report, found)
+
+
+def run(job: dict[str, Any]) -> None:
+    """Compile one job's objects; the report says ok, or what failed and where."""
     started = time.perf_counter()
     report: dict[str, Any] = {"ok": False}
     log = Path(job["log"])
@@ -65,9 +97,13 @@ def run(job_path: str) -> None:
     report["seconds"] = time.perf_counter() - started
     report["cpu_seconds"] = time.process_time()
     report["spill_bytes"] = _spills(log)
-    temporary = Path(job["report"] + ".part")
-    temporary.write_text(json.dumps(report))
-    temporary.replace(job["report"])
+    _write(Path(job["report"]), report)
+
+
+def _write(path: Path, report: dict[str, Any]) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(report))
+    part.replace(path)
 
 
 def _build(job: dict[str, Any]) -> dict[str, Any]:
@@ -96,17 +132,13 @@ def _build(job: dict[str, Any]) -> dict[str, Any]:
     mod = epilogue.epilogue
     plan = _plan(mod, signature)
     folder = Path(job["folder"])
-    objects = [folder / "gemm.o"]
-    plan.compiled_fn.export_to_c(object_file_path=str(objects[0]), function_name=signature.symbol)
+    plan.compiled_fn.export_to_c(object_file_path=str(folder / "gemm.o"), function_name=signature.symbol)
     for sink in signature.sinks:
         if sink.join == "select":
             continue
         join = Join(sink.direction, sink.join, sink.stride, sink.offset, sink.out_stride, sink.out_offset)
-        objects.append(folder / f"join_{sink.field}.o")
-        compile_join(join).export_to_c(object_file_path=str(objects[-1]), function_name=signature.join_symbol(sink))
-    _link(objects, Path(job["object"]))
-    for part in objects:
-        part.unlink()
+        path = folder / f"join_{sink.field}.o"
+        compile_join(join).export_to_c(object_file_path=str(path), function_name=signature.join_symbol(sink))
     fields = tuple(plan.gemm_cls.EpilogueArguments._fields)
     return {
         "signature": signature.model_copy(update={"fields": fields}).model_dump(mode="json"),
@@ -276,6 +308,7 @@ class _Running:
     path: str
     core: int
     deadline: float
+    scratch: Path
 
 
 def _free_core(cores: list[int], running: dict[int, _Running]) -> int:
@@ -290,16 +323,19 @@ def serve() -> None:
     A line in: the path of a job.  A line out: {"job": path, "status": exit status, negative for a signal,
     "timed_out": bool}.  Ends when standard input does; what still runs then is killed.
     """
+    refused = namespaces.enter()
     out = os.fdopen(os.dup(1), "w")
     preload()
+    held = sandbox.probe(refused)
     running: dict[int, _Running] = {}
     cores = sorted(os.sched_getaffinity(0))
     waiting: list[str] = []
     open_input, buffer = True, b""
-    print(json.dumps({"ready": True}), file=out, flush=True)
+    print(json.dumps({"ready": True, "sandbox": held}), file=out, flush=True)
     while open_input or running or waiting:
         while waiting and len(running) < _parallel():
             path = waiting.pop(0)
+            job = json.loads(Path(path).read_text())
             core = _free_core(cores, running)
             child = os.fork()
             if child == 0:
@@ -307,10 +343,12 @@ def serve() -> None:
                 # One core each: the compiler starts a thread for every core that it may use, and as many jobs as
                 # cores, each with as many threads as cores, stand in each other's way for minutes.
                 os.sched_setaffinity(0, {core})
-                run(path)
-                os._exit(0)
-            limit = json.loads(Path(path).read_text())["limit_s"]
-            running[os.pidfd_open(child)] = _Running(child, path, core, time.monotonic() + limit)
+                try:
+                    contained(job)
+                finally:
+                    os._exit(1 if sys.exc_info()[0] else 0)
+            deadline = time.monotonic() + job["limit_s"]
+            running[os.pidfd_open(child)] = _Running(child, path, core, deadline, Path(job["folder"]))
         ready, _, _ = select.select([*([0] if open_input else []), *running], [], [], 0.25)
         if 0 in ready:
             chunk = os.read(0, 65536)
@@ -323,16 +361,36 @@ def serve() -> None:
                     _kill(job.child)
         for fd, job in list(running.items()):
             timed_out = time.monotonic() > job.deadline
-            if fd not in ready and not timed_out:
+            overfull = _bytes(job.scratch) > sandbox.FOLDER
+            if fd not in ready and not timed_out and not overfull:
                 continue
-            if timed_out:
+            if timed_out or overfull:
                 _kill(job.child)
             _, status = os.waitpid(job.child, 0)
             os.close(fd)
             del running[fd]
             code = os.waitstatus_to_exitcode(status)
-            print(json.dumps({"job": job.path, "status": code, "timed_out": timed_out}), file=out, flush=True)
+            message = {"job": job.path, "status": code, "timed_out": timed_out, "overfull": overfull, "sandbox": held}
+            print(json.dumps(message), file=out, flush=True)
+        _reap({job.child for job in running.values()})
     os._exit(0)  # taking down the compiler's libraries takes seconds, and nothing is left to save
+
+
+def _bytes(folder: Path) -> int:
+    """Of the files in a folder and those below, as far as they are there at this moment."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_blocks * 512
+    return total
+
+
+def _reap(children: set[int]) -> None:
+    """Forget ended processes that a killed child has left behind; they come to the first process of a namespace."""
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and found.si_pid not in children:
+            os.waitpid(found.si_pid, 0)
 
 
 def _parallel() -> int:

@@ -14,16 +14,19 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from . import ABI
+from . import ABI, sandbox
 from .build import ENVIRONMENT
+from .collect import collect
 from .signature import Signature
 
 LIMIT_S = 120.0
@@ -48,6 +51,8 @@ class Compiled:
     status: int = 0
     """Exit status of the compiling process; negative for a signal."""
     cached: bool = False
+    sandbox: dict[str, bool | str] = field(default_factory=dict)
+    """What the compile child was held to: True, or why not, by guarantee."""
 
     @property
     def ok(self) -> bool:
@@ -73,12 +78,16 @@ def template_digest() -> str:
 class Compiler:
     """The compile server. Use as a context manager, or `close` it; it also ends with the interpreter."""
 
-    def __init__(self, folder: Path | None = None, tier: str = "closed"):
+    def __init__(self, folder: Path | None = None, tier: str = "closed", limit_s: float = LIMIT_S):
         self.folder = folder or cache_folder() / "objects"
+        self.limit_s = limit_s
         self.tier = tier
         self._process: subprocess.Popen | None = None
         self._lock = threading.Lock()
-        self._jobs: dict[str, tuple[Future, Callable[[int, bool], Compiled]]] = {}
+        self._jobs: dict[str, tuple[str, Callable[[dict[str, Any]], Compiled]]] = {}
+        """By the path of a job: its key, and what makes a result of the server's message."""
+        self._futures: dict[str, Future[Compiled]] = {}
+        """By key, what is under way."""
 
     def __enter__(self) -> Compiler:
         return self
@@ -87,55 +96,65 @@ class Compiler:
         self.close()
 
     def submit(
-        self, source: str, signature: Signature, *, tier: str | None = None, limit_s: float = LIMIT_S
+        self, source: str, signature: Signature, *, tier: str | None = None, limit_s: float | None = None
     ) -> Future[Compiled]:
         """Compile `source` for the signature's schedule; the future gives a `Compiled`, whatever happens."""
-        tier = tier or self.tier
+        tier, limit_s = tier or self.tier, limit_s or self.limit_s
         key = hashlib.sha256(
             json.dumps([source, signature.model_dump(mode="json"), template_digest(), tier], sort_keys=True).encode()
         ).hexdigest()
-        folder = self.folder / key[:32]
-        paths = {n: folder / n for n in ("job.json", "report.json", "compile.log", "kernel.so")}
+        folder = (self.folder / key[:32]).absolute()
         future: Future[Compiled] = Future()
         schedule = signature.schedule.name
-
-        def result(status: int, timed_out: bool, cached: bool = False) -> Compiled:
-            return _result(schedule, paths, status, timed_out, limit_s, cached)
-
         with self._lock:
-            under_way = self._jobs.get(str(paths["job.json"]))
-        if under_way:
-            return under_way[0]
-        if paths["report.json"].exists() and paths["kernel.so"].exists():
-            found = result(0, False, cached=True)
-            if found.ok:
-                future.set_result(found)
-                return future
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"e{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
-        file.write_text(source)
+            if key in self._futures:
+                return self._futures[key]
+            self._futures[key] = future
+        kept = _kept(folder)
+        if kept.get("ok"):
+            with self._lock:
+                del self._futures[key]
+            future.set_result(_result(schedule, folder, kept, {"status": 0}, limit_s, cached=True))
+            return future
         named = signature.model_copy(update={"symbol": f"codasmith_{key[:24]}"})
-        job = {
-            "source": str(file),
-            "signature": named.model_dump(mode="json"),
-            "tier": tier,
-            "folder": str(folder),
-            "object": str(paths["kernel.so"]),
-            "report": str(paths["report.json"]),
-            "log": str(paths["compile.log"]),
-            "limit_s": limit_s,
-        }
-        paths["job.json"].write_text(json.dumps(job))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = folder / f"e{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
+            file.write_text(source)
+            # The child writes here and nowhere else; a new folder each time, for an earlier child may have left links.
+            scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=folder))
+            path = folder / f"{scratch.name}.json"
+            job = {
+                "source": str(file),
+                "signature": named.model_dump(mode="json"),
+                "tier": tier,
+                "folder": str(scratch),
+                "object": str(scratch / "kernel.so"),
+                "report": str(scratch / "report.json"),
+                "log": str(scratch / "compile.log"),
+                "limit_s": limit_s,
+            }
+            path.write_text(json.dumps(job))
+        except OSError:
+            with self._lock:
+                del self._futures[key]
+            raise
+
+        def result(message: dict[str, Any]) -> Compiled:
+            path.unlink(missing_ok=True)
+            ended_well = message["status"] == 0
+            report = collect(scratch, folder, named, tier, message.get("sandbox", {}), ended_well)
+            return _result(schedule, folder, report, message, limit_s)
+
         with self._lock:
-            under_way = self._jobs.get(str(paths["job.json"]))
-            if under_way:  # another thread was faster; two builds of one job would share its files
-                return under_way[0]
-            paths["report.json"].unlink(missing_ok=True)
             process = self._server()
-            self._jobs[str(paths["job.json"])] = (future, result)
+            self._jobs[str(path)] = (key, result)
             assert process.stdin is not None
-            process.stdin.write(f"{paths['job.json']}\n".encode())
-            process.stdin.flush()
+            try:
+                process.stdin.write(f"{path}\n".encode())
+                process.stdin.flush()
+            except BrokenPipeError:
+                pass  # the listener sees the end too, and answers for every job that is lost
         return future
 
     def close(self) -> None:
@@ -158,13 +177,13 @@ class Compiler:
 
     def _server(self) -> subprocess.Popen:
         if self._process is None or self._process.poll() is not None:
-            environment = {k: v for k, v in os.environ.items() if not k.endswith(("_KEY", "_TOKEN", "_SECRET"))}
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "codasmith.templates.build"],
+                # -P: nothing is imported from the folder that happens to be the current one
+                [sys.executable, "-P", "-m", "codasmith.templates.build"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=environment | ENVIRONMENT,
+                env=sandbox.environment() | ENVIRONMENT,
                 start_new_session=True,
             )
             threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
@@ -178,31 +197,48 @@ class Compiler:
             with self._lock:
                 found = self._jobs.pop(message.get("job", ""), None)
             if found:
-                found[0].set_result(found[1](message["status"], message["timed_out"]))
+                self._answer(*found, message)
         status = process.wait()
         with self._lock:
             lost, self._jobs = list(self._jobs.values()), {}
-        for future, result in lost:
-            future.set_result(result(status, False))
+        for key, result in lost:
+            self._answer(key, result, {"status": status})
+
+    def _answer(self, key: str, result: Callable[[dict[str, Any]], Compiled], message: dict[str, Any]) -> None:
+        try:
+            compiled = result(message)
+        except Exception as error:  # a full disk, say: whoever waits must hear of it
+            compiled = Compiled(schedule="", seconds=0.0, error=f"the object could not be kept: {error}", status=1)
+        with self._lock:
+            future = self._futures.pop(key)
+        future.set_result(compiled)
+
+
+def _kept(folder: Path) -> dict[str, Any]:
+    """The report of an earlier build, if its object is there."""
+    try:
+        return json.loads((folder / "report.json").read_text()) if (folder / "kernel.so").exists() else {}
+    except (OSError, ValueError):
+        return {}
 
 
 def _result(
-    schedule: str, paths: dict[str, Path], status: int, timed_out: bool, limit_s: float, cached: bool
+    schedule: str, folder: Path, report: dict[str, Any], message: dict[str, Any], limit_s: float, cached: bool = False
 ) -> Compiled:
-    try:
-        report = json.loads(paths["report.json"].read_text())
-    except (OSError, ValueError):
-        report = {}
+    status = message["status"]
     common = {
         "schedule": schedule,
         "seconds": report.get("seconds", 0.0),
         "spill_bytes": report.get("spill_bytes"),
         "cached": cached,
+        "sandbox": report.get("sandbox", {}),
     }
-    if report.get("ok") and paths["kernel.so"].exists():
+    if report.get("ok"):
         signature = Signature.model_validate(report["signature"])
-        return Compiled(object=paths["kernel.so"], signature=signature, stages=report.get("stages"), **common)
-    if timed_out:
+        return Compiled(object=folder / "kernel.so", signature=signature, stages=report.get("stages"), **common)
+    if message.get("overfull"):
+        error = f"compiling wrote more than {sandbox.FOLDER // 2**20} MiB of files and was stopped"
+    elif message.get("timed_out"):
         error = f"compiling took longer than {limit_s:.0f} s and was stopped"
     elif "error" in report:
         error = report["error"]
