@@ -28,7 +28,7 @@ KINDS = {
     "col": "column vector, one number a row",
     "tile": "tile, one number an element",
     "scalar": "one number",
-    "index": "column numbers, one a row: for select only",
+    "index": "column numbers, one a row: to select or to compare with column_index",
 }
 
 

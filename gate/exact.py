@@ -25,8 +25,9 @@ _SAME_STEP = {"add", "sub", "neg", "abs", "maximum", "minimum", "clamp", "relu",
 _TRUTH = {"lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or"}
 _SUMS = {"row_sum": -1, "col_sum": -2}
 _PICKS = {"row_max", "col_max", "row_absmax", "col_absmax", "select"}
+_COORDINATES = {"column_index", "row_index"}
 _OTHERS = {"mul", "div", "where", "relu_sq", "relu_grad", ACC, OPERAND, CONST, EVEN, ODD, PACK}
-_OPS = _SAME_STEP | _TRUTH | set(_SUMS) | _PICKS | _OTHERS
+_OPS = _SAME_STEP | _TRUTH | set(_SUMS) | _PICKS | _COORDINATES | _OTHERS
 
 
 def is_polynomial(graph: Graph) -> bool:
@@ -91,7 +92,7 @@ def _result_step(graph: Graph, node: Node, steps: list[int | None], args: list[t
     known = [step for a in node.args if (step := steps[a]) is not None]
     if node.op not in _OPS or len(known) < len(node.args):
         return None
-    if node.op in _TRUTH or node.op == "relu_grad":
+    if node.op in _TRUTH | _COORDINATES or node.op == "relu_grad":
         return 0
     if node.op == "mul":
         return sum(known)

@@ -1,6 +1,6 @@
 """The vocabulary of epilogues: primitives, each with a torch meaning and a lowering, and the graph of them.
 
-One file a class of primitive (values, pairs, reductions, stateful accumulation); vectors, tiles and
+One file a class of primitive (values, coordinates, pairs, reductions, stateful accumulation); vectors, tiles and
 scalars are the task's operands, typed in `types`.  `reader` turns an epilogue's source into the graph
 without executing it; `interpret` computes a graph on tensors; `source` writes a graph as a candidate.
 Nothing here knows of GPUs or tasks.
@@ -8,6 +8,7 @@ Nothing here knows of GPUs or tasks.
 Every primitive is an ordinary function on torch tensors too; `from codasmith.primitives import silu`.
 """
 
+from .coordinates import column_index, row_index
 from .epilogue import epilogue
 from .graph import Builder, Graph, GraphError, Node
 from .interpret import evaluate
@@ -81,6 +82,7 @@ __all__ = [
     "col_absmax",
     "col_max",
     "col_sum",
+    "column_index",
     "cos",
     "div",
     "epilogue",
@@ -114,6 +116,7 @@ __all__ = [
     "render_reference",
     "rotate",
     "row_absmax",
+    "row_index",
     "row_lse",
     "row_max",
     "row_sum",

@@ -15,11 +15,12 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from .fold import fold
 from .infer import infer
-from .node import ACC, CONST, EVEN, ODD, OPERAND, PACK, REDUCTIONS, GraphError, Node
+from .node import ACC, COMPARISONS, CONST, EVEN, ODD, OPERAND, PACK, REDUCTIONS, GraphError, Node
 from .types import Operand, ValueType
 
 __all__ = [
     "ACC",
+    "COMPARISONS",
     "CONST",
     "EVEN",
     "ODD",

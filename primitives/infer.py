@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .fold import FLOAT32_MAX
-from .node import ACC, CONST, EVEN, ODD, OPERAND, PACK, REDUCTIONS, GraphError, Node
+from .node import ACC, COMPARISONS, CONST, EVEN, ODD, OPERAND, PACK, REDUCTIONS, GraphError, Node
 from .primitive import REGISTRY
 from .types import DOUBLE, FULL, HALF, SAME, WIDTHS, Operand, ValueDType, ValueType
 
@@ -80,6 +80,8 @@ def infer(node: Node, args: list[ValueType], operands: dict[str, Operand]) -> Va
     _no_truth(node.op, args)
     if node.op in REDUCTIONS:
         return _reduce(node.op, args)
+    if node.op in ("column_index", "row_index"):
+        return _coordinate(node.op, args[0])
     joined = _join(node.op, args)
     return joined.model_copy(update={"dtype": "bool"}) if primitive.truth else joined
 
@@ -98,6 +100,18 @@ def check_output(name: str, value: ValueType) -> None:
             "Return a value that fills the tile, made of acc or a tile, or a reduction of one.",
             "bad-output",
         )
+
+
+def _coordinate(op: str, x: ValueType) -> ValueType:
+    if not (x.rows and x.cols):
+        raise GraphError(
+            f"{op} counts along a value that fills the tile; this one is {x}.",
+            f"Write {op}(acc), or of what came from it.",
+            "bad-coordinate",
+        )
+    if op == "row_index":
+        return ValueType(rows=True, cols=SAME)
+    return ValueType(rows=False, cols=x.cols)
 
 
 def _reduce(op: str, args: list[ValueType]) -> ValueType:
@@ -135,11 +149,13 @@ def _no_truth(op: str, args: list[ValueType]) -> None:
 
 
 def _no_index(op: str, args: list[ValueType]) -> None:
+    if op in COMPARISONS:
+        return
     numbers = args[:1] if op == "select" else args
     if any(a.dtype == "index" for a in numbers):
         raise GraphError(
             f"{op} is applied to column numbers, which are not values to compute with.",
-            "Use them as the second argument of select, select(y, target), and nowhere else.",
+            "Use them in select(y, target), or compare them: where(column_index(y) == target, 1.0, 0.0).",
             "bad-index",
         )
     if op == "select" and len(args) > 1 and args[1].dtype != "index":

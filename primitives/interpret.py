@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from .graph import ACC, CONST, EVEN, ODD, OPERAND, Graph, GraphError
+from .graph import ACC, COMPARISONS, CONST, EVEN, ODD, OPERAND, Graph, GraphError
 from .primitive import REGISTRY
 from .types import FULL, WIDTHS, Operand
 
@@ -25,6 +25,7 @@ def evaluate(graph: Graph, acc: torch.Tensor, operands: Mapping[str, torch.Tenso
         raise GraphError(f"acc has shape {list(acc.shape)}.", "Pass a matrix [M, N].", "bad-operand")
     given = {o.name: _on_grid(o, operands, acc) for o in graph.used_operands}
     graph = graph.canonical()
+    types = graph.types
     values: list[torch.Tensor] = []
     for node in graph.nodes:
         args = [values[a] for a in node.args]
@@ -36,17 +37,25 @@ def evaluate(graph: Graph, acc: torch.Tensor, operands: Mapping[str, torch.Tenso
             value = torch.full((1, 1), node.value, dtype=acc.dtype, device=acc.device)
         elif node.op in (EVEN, ODD):
             value = REGISTRY["unpack"].torch(*args)[node.op == ODD]
+        elif node.op in COMPARISONS:
+            args = [_numbers(a, acc) if types[i].dtype == "index" else a for i, a in zip(node.args, args, strict=True)]
+            value = REGISTRY[node.op].torch(*args)
         else:
             value = REGISTRY[node.op].torch(*args)
         values.append(value)
     outputs = {}
     for name, i in graph.outputs.items():
-        value, kind = values[i], graph.types[i]
+        value, kind = values[i], types[i]
         if not kind.reduced:
             value = value.expand(acc.shape[0], -1 if kind.cols else acc.shape[1])
         # Never hand out the caller's own tensor, nor a view of it.
         outputs[name] = value.clone() if graph.nodes[i].op in (ACC, OPERAND, EVEN, ODD) else value
     return outputs
+
+
+def _numbers(index: torch.Tensor, acc: torch.Tensor) -> torch.Tensor:
+    """Column numbers, one a row, as values to compare with."""
+    return index.to(acc.dtype).reshape(-1, 1)
 
 
 def _on_grid(operand: Operand, operands: Mapping[str, torch.Tensor | float], acc: torch.Tensor) -> torch.Tensor:

@@ -117,6 +117,9 @@ KNOWN: dict[str, str] = {
     "inf": "Write a large number such as 1e30.",
     "dict": 'Write return {"name": value}.',
     "dropout": "Leave it out: the vocabulary has no random numbers.",
+    "arange": "Write column_index(y) or row_index(y).",
+    "one_hot": "Write where(column_index(y) == target, 1.0, 0.0).",
+    **dict.fromkeys(("tril", "triu"), "Write where(column_index(y) <= row_index(y), y, 0.0), or as needed."),
     "fabs": "Write abs(x).",
     "true_divide": "Write a / b.",
 }

@@ -24,6 +24,9 @@ REDUCTIONS = {
 """Primitives that end a row or a column: the direction, and how partials of tiles join."""
 
 
+COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+
+
 class GraphError(ValueError):
     """An expression that has no meaning in an epilogue: what, and what to write instead."""
 

@@ -23,7 +23,7 @@ _WORDS = {
     **{"where": "chosen", "pack": "packed", "clamp": "limited", "softcap": "capped", "abs": "magnitude"},
     **{"maximum": "larger", "minimum": "smaller", "logical_and": "both", "logical_or": "either"},
     **{"exp": "e", "tanh": "t", "sigmoid": "s", "sqrt": "root", "rsqrt": "inverse_root", "reciprocal": "inverse"},
-    **{"cos": "cosine", "sin": "sine"},
+    **{"cos": "cosine", "sin": "sine", "column_index": "column", "row_index": "row"},
 }
 _GATES = {"sigmoid", "silu", "gelu", "gelu_tanh", "relu", "relu_sq"}
 _LONGEST = 60

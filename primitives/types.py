@@ -1,6 +1,6 @@
 """Types of the values inside an epilogue.
 
-Every value is float32 (or a truth value, or a column number for `select`) and lives on a grid of
+Every value is float32 (or a truth value, or a column number to select or compare) and lives on a grid of
 rows by columns.  Columns are counted relative to the accumulator, whose width is N: a value may be as
 wide as the accumulator, half as wide (one lane of adjacent column pairs), twice as wide (pairs packed
 from two values), or the same in all columns.
@@ -57,7 +57,7 @@ class Operand(BaseModel):
     rows: bool
     cols: int
     index: bool = False
-    """Column numbers (int32 or int64, one a row) for `select`; not a value to compute with."""
+    """Column numbers (int32 or int64, one a row) to select or to compare; not a value to compute with."""
 
     @property
     def kind(self) -> str:

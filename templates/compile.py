@@ -68,7 +68,7 @@ def cache_folder() -> Path:
 def template_digest() -> str:
     """sha256 over the files that shape an object beside its source: one made by another template is not reused."""
     digest = hashlib.sha256(ABI.encode())
-    for name in ("build", "describe", "device", "finish", "sinks"):
+    for name in ("build", "describe", "device", "finish", "resources", "sinks"):
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
     for package in ("quack-kernels", "nvidia-cutlass-dsl"):
         digest.update(version(package).encode())
@@ -242,6 +242,8 @@ def _result(
         error = f"compiling took longer than {limit_s:.0f} s and was stopped"
     elif "error" in report:
         error = report["error"]
+    elif status == 0:
+        error = "the module ended the compiling process before it was done"
     elif status < 0:
         error = f"the compiler was ended by signal {-status} ({signal.Signals(-status).name})"
     else:

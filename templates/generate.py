@@ -13,7 +13,7 @@ from typing import Literal
 
 from jinja2 import Environment
 
-from ..primitives.graph import ACC, CONST, EVEN, ODD, OPERAND, PACK, REDUCTIONS, Graph
+from ..primitives.graph import ACC, COMPARISONS, CONST, EVEN, ODD, OPERAND, PACK, REDUCTIONS, Graph
 from ..primitives.primitive import REGISTRY
 from ..primitives.types import DOUBLE, FULL, HALF, SAME
 from . import ABI
@@ -37,6 +37,7 @@ from quack.epilogue.frontend import pack, unpack
 from quack.epilogue.ops import ColVecLoad, ColVecReduce, ColVecSelect, OnlineLSEReduce, RowVecLoad, RowVecReduce, Scalar, TileLoad
 
 from codasmith.templates import device
+from codasmith.templates.resources import ColumnIndex, RowIndex
 from codasmith.templates.sinks import MaskedColVecReduce, MaskedRowVecReduce
 
 {% for field in indices %}
@@ -48,7 +49,7 @@ from codasmith.templates.sinks import MaskedColVecReduce, MaskedRowVecReduce
     outputs=({% for s in stores %}"{{ s }}", {% endfor %}),
     ops={ {%- for name, op in ops.items() %}"{{ name }}": {{ op }}, {% endfor -%} },
     outs={ {%- for name, op in sinks.items() %}"{{ name }}": {{ op }}, {% endfor -%} },
-    extra_ops=({% for field in indices %}{{ field }}, {% endfor %}),
+    extra_ops=({% for field in indices if field not in ops %}{{ field }}, {% endfor %}),
     mode="{{ mode }}",
 )
 def epilogue({{ parameters | join(", ") }}):
@@ -133,11 +134,14 @@ class _Writer:
         self.d: str | None = None
         self.c: str | None = None
         self.lanes: list[list[str]] = []
+        nodes = graph.nodes
+        self.compared = {nodes[a].name for n in nodes if n.op in COMPARISONS for a in n.args if nodes[a].op == OPERAND}
+        """Among them, the operands of column numbers that are also values."""
 
     # --- the whole -----------------------------------------------------------------------------
 
     def write(self) -> Generated:
-        parameters = ["acc", *self._load_operands()]
+        parameters = ["acc", *self._load_operands(), *self._load_coordinates()]
         self._load_lanes()
         for name in self.frame.outputs:
             if name not in self.graph.outputs:
@@ -182,6 +186,9 @@ class _Writer:
                 )
             if operand.kind == "index":
                 self.arguments.append(Argument(field=field, name=name, role="index"))
+                if name in self.compared:
+                    self.ops[field] = field
+                    parameters.append(field)
                 continue
             if operand.kind == "tile":
                 if spec.halves:
@@ -220,6 +227,16 @@ class _Writer:
             parameters.append(field)
         return parameters
 
+    def _load_coordinates(self) -> list[str]:
+        fields = []
+        for op, resource in (("column_index", "ColumnIndex"), ("row_index", "RowIndex")):
+            if any(n.op == op for n in self.graph.nodes):
+                field = f"i_{op}"
+                self.ops[field] = f'{resource}("{field}")'
+                self.arguments.append(Argument(field=field, name=op, role="constant", value=1))
+                fields.append(field)
+        return fields
+
     def _load_lanes(self) -> None:
         """Write one assignment a lane for every node in order."""
         pair = self.mode == "acc_pair"
@@ -232,6 +249,8 @@ class _Writer:
                 self.lanes.append([_literal(node.value)])
             elif node.op == OPERAND:
                 self.lanes.append(self._operand_lanes(node.name, i, pair, packed))
+            elif node.op in ("column_index", "row_index"):
+                self.lanes.append(self._coordinate_lanes(i))
             elif node.op in (EVEN, ODD):
                 lanes = args[0]
                 chosen = lanes[0] if node.op == EVEN or len(lanes) == 1 else lanes[1]
@@ -246,11 +265,23 @@ class _Writer:
     def _operand_lanes(self, name: str, i: int, pair: bool, packed: bool) -> list[str]:
         operand = self.operands[name]
         if operand.kind == "index":
-            return []
+            return [f"x_{name}"] if name in self.compared else []
         variable = "c" if name == self.c else f"x_{name}"
         if (pair and operand.cols == FULL) or (packed and operand.cols == DOUBLE):
             return self._unpacked(variable, i)
         return [variable]
+
+    def _coordinate_lanes(self, i: int) -> list[str]:
+        """The kernel knows the accumulator's columns: those of half its width, or of twice, follow from them."""
+        op, width = self.graph.nodes[i].op, self.types[i].cols
+        lanes = self._unpacked(f"i_{op}", i) if self.mode == "acc_pair" else [f"i_{op}"]
+        if op == "row_index":
+            return lanes[:1]
+        if width == HALF:
+            return [f"({lanes[0]} * Float32(0.5))"]
+        if width == DOUBLE:
+            return [f"({lanes[0]} * Float32(2.0))", f"({lanes[0]} * Float32(2.0) + Float32(1.0))"]
+        return lanes
 
     def _unpacked(self, variable: str, i: int) -> list[str]:
         self.body.append(f"v{i}_0, v{i}_1 = unpack({variable})")

@@ -37,8 +37,10 @@ def _values(graph: Graph, direction: str) -> list[Abstract]:
             values.append(node.value)
         elif node.op == OPERAND:
             operand = operands[node.name]
-            zero = bool(operand.cols) if direction == "row" else operand.rows
+            zero = (bool(operand.cols) if direction == "row" else operand.rows) and not operand.index
             values.append(0.0 if zero else FINITE)
+        elif node.op in ("column_index", "row_index"):
+            values.append(FINITE)
         elif node.op in (EVEN, ODD):
             values.append(args[0])
         elif node.op == PACK:

@@ -9,7 +9,8 @@ from torch import fx
 from .translate import Factor, Index, RowNumbers, Translation, Value, handles, shape_of
 
 _SAME = ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh", "erf", "sin", "cos", "sigmoid", "silu")
-_ALIKE = ("relu", "maximum", "minimum", "lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or", "mul")
+_ALIKE = ("relu", "maximum", "minimum", "logical_and", "logical_or", "mul")
+_COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 def _same(name: str, op: str) -> None:
@@ -20,6 +21,17 @@ def _same(name: str, op: str) -> None:
 
 for _name in (*_SAME, *_ALIKE):
     _same(_name, _name)
+
+
+def _compare(name: str) -> None:
+    @handles(name)
+    def apply(t: Translation, node: fx.Node, *args: Any) -> Value:
+        """Column numbers are no values, but they may be compared."""
+        return t.apply(name, *(Value(a.node) if isinstance(a, Index) else a for a in args))
+
+
+for _name in _COMPARE:
+    _compare(_name)
 _same("bitwise_and", "logical_and")
 _same("bitwise_or", "logical_or")
 _same("__and__", "logical_and")
@@ -226,9 +238,11 @@ def _index(t: Translation, node: fx.Node, x: Any, places: Any) -> Value:
 
 
 @handles("arange")
-def _arange(t: Translation, node: fx.Node, *args: Any, **options: Any) -> RowNumbers:
+def _arange(t: Translation, node: fx.Node, *args: Any, **options: Any) -> Any:
+    if tuple(args) in ((t.columns,), (0, t.columns)):
+        return Value(t.builder.add("column_index", (t.builder.acc(),)))
     if tuple(args) not in ((t.rows,), (0, t.rows)):
-        raise t.refuse("makes positions, which an epilogue does not have; take them as an input")
+        raise t.refuse("makes positions other than the columns' own, from 0; take them as an input")
     return RowNumbers()
 
 

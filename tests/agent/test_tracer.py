@@ -20,8 +20,8 @@ OUT = {"o": Tensor("M N")}
 VECTOR = Tensor("M", "f32")
 
 IMPORTS = (
-    "from codasmith.primitives import clamp, cos, epilogue, exp, gelu, gelu_grad, gelu_tanh, maximum, minimum, pack, "
-    "relu_sq, rotate, row_absmax, row_lse, row_max, row_sum, col_sum, rsqrt, select, sigmoid, silu, silu_grad, sin, "
+    "from codasmith.primitives import clamp, column_index, cos, epilogue, exp, gelu, gelu_grad, gelu_tanh, maximum, minimum, "
+    "pack, relu_sq, rotate, row_absmax, row_lse, row_max, row_sum, col_sum, rsqrt, select, sigmoid, silu, silu_grad, sin, "
     "softcap, softplus, sqrt, tanh, unpack, where\n"
 )
 
@@ -179,6 +179,16 @@ def test_rope_from_positions():
         return {"o": torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)}
 
     traces_to(f, 'a, _ = unpack(frequencies)\nt = positions * a\nreturn {"o": rotate(acc, cos(t), sin(t))}')
+
+
+def test_one_hot_by_comparing_columns():
+    @task(**LINEAR, target=Tensor("M", "i64", low=0, high="N"), out=OUT)
+    def f(x, w, target):
+        logits = x @ w.T
+        hot = torch.arange(w.shape[0]) == target[:, None]
+        return {"o": logits.exp() - hot.to(logits.dtype)}
+
+    traces_to(f, 'return {"o": exp(acc) - where(column_index(acc) == target, 1.0, 0.0)}')
 
 
 def test_residual_and_partial_rms():
@@ -465,7 +475,7 @@ REFUSED = {
     "writes into columns": (
         DEFAULT, lambda x, w: torch.empty_like(x @ w.T).copy_(x @ w.T), "in place; build the result as an expression"),
     "positions": (
-        DEFAULT, lambda x, w: (x @ w.T) * torch.arange(w.shape[0]), "torch.arange makes positions"),
+        DEFAULT, lambda x, w: (x @ w.T) * torch.arange(1, w.shape[0] + 1), "torch.arange makes positions"),
     "its own tensor": (
         {**DEFAULT}, lambda x, w: (x @ w.T) * torch.tensor([2.0] * w.shape[0]), "makes a tensor of shape"),
     "size as a number": (

@@ -7,8 +7,9 @@ from codasmith.primitives import GraphError, Operand, evaluate, read
 
 M = N = 8
 IMPORTS = (
-    "from codasmith.primitives import clamp, col_sum, epilogue, exp, gelu, gelu_grad, minimum, pack, row_absmax\n"
-    "from codasmith.primitives import row_lse, row_sum, select, sigmoid, silu, silu_grad, softcap, unpack, rotate\n"
+    "from codasmith.primitives import clamp, col_sum, column_index, epilogue, exp, gelu, gelu_grad, minimum, pack\n"
+    "from codasmith.primitives import row_absmax, row_index, row_lse, row_sum, select, sigmoid, silu, silu_grad\n"
+    "from codasmith.primitives import softcap, unpack, rotate, where\n"
 )
 
 
@@ -159,3 +160,48 @@ def test_operands_that_do_not_fit_are_named(draw, operands, words):
     with pytest.raises(GraphError, match="operand") as caught:
         run('return {"o": acc * v}', draw(M, N), operands, {"v": "col"})
     assert words in str(caught.value)
+
+
+def test_comparing_column_numbers_with_a_target_makes_a_one_hot_row(draw):
+    acc, target = draw(M, N), torch.tensor([7, 0, 3, 3, -100, 1, 2, 100])
+    body = 'return {"o": where(column_index(acc) == target, acc - 1.0, acc)}'
+    out = run(body, acc, {"target": target}, {"target": "index"})
+    expected = acc.clone()
+    for m, n in enumerate(target.tolist()):
+        if 0 <= n < N:
+            expected[m, n] -= 1
+    close(out, o=expected)
+
+
+def test_coordinates_make_a_causal_mask(draw):
+    acc = draw(M, N)
+    out = run('return {"o": where(column_index(acc) <= row_index(acc), acc, -1e30)}', acc, {}, {})
+    close(out, o=torch.where(torch.tril(torch.ones(M, N)) > 0, acc, torch.tensor(-1e30, dtype=torch.float64)))
+
+
+def test_column_numbers_of_pairs_count_the_pairs(draw):
+    acc, z = draw(M, N), draw(M, 2 * N)
+    body = """even, odd = unpack(acc)
+return {"o": even * column_index(odd), "e": odd + row_index(even)}"""
+    out = run(body, acc, {}, {})
+    number = torch.arange(N // 2, dtype=torch.float64)
+    close(out, o=acc[:, 0::2] * number, e=acc[:, 1::2] + torch.arange(M, dtype=torch.float64)[:, None])
+    out = run('return {"o": z + column_index(z)}', acc, {"z": z}, {"z": "double"})
+    close(out, o=z + torch.arange(2 * N, dtype=torch.float64))
+
+
+def test_rows_without_a_target_are_told_by_its_value(draw):
+    acc, target = draw(M, N), torch.tensor([7, 0, 3, 3, -100, 1, 2, -100])
+    out = run('return {"o": where(target >= 0, acc, 0.0)}', acc, {"target": target}, {"target": "index"})
+    close(out, o=acc * (target >= 0)[:, None])
+
+
+@pytest.mark.parametrize("body", ["column_index(row)", "row_index(row)", "column_index(1.0)", "column_index(acc > 0)"])
+def test_coordinates_need_a_value_that_fills_the_tile(draw, body):
+    with pytest.raises(GraphError, match=r"fills the tile|a condition"):
+        run(f'return {{"o": acc + {body}}}', draw(M, N), {"row": draw(N)}, {"row": "row"})
+
+
+def test_column_numbers_are_not_computed_with(draw):
+    with pytest.raises(GraphError, match="compare them"):
+        run('return {"o": acc + target}', draw(M, N), {"target": torch.arange(M)}, {"target": "index"})

@@ -79,6 +79,7 @@ BINARY = {
 ELSEWHERE = {
     *("clamp", "where", "logical_and", "logical_or", "unpack", "pack", "rotate", "row_sum", "col_sum"),
     *("row_max", "col_max", "row_absmax", "col_absmax", "row_lse", "select"),
+    *("column_index", "row_index"),
 }
 
 numbers = st.floats(-20, 20).filter(lambda x: abs(x) > 1e-3)
@@ -152,6 +153,17 @@ def test_reductions(rows):
     close("row_absmax", [max(map(abs, r)) for r in rows])
     close("col_absmax", [max(map(abs, c)) for c in columns])
     close("row_lse", [math.log(math.fsum(map(math.exp, r))) for r in rows])
+
+
+def test_coordinates_count_the_columns_and_rows_of_what_they_are_given():
+    x = torch.zeros(3, 4, dtype=torch.bfloat16)
+    assert (REGISTRY["column_index"].torch(x) + torch.zeros(3, 4)).tolist() == [[0, 1, 2, 3]] * 3
+    assert (REGISTRY["row_index"].torch(x) + torch.zeros(3, 2)).tolist() == [[0, 0], [1, 1], [2, 2]]
+
+
+def test_coordinates_of_narrow_dtypes_are_exact():
+    columns = REGISTRY["column_index"].torch(torch.zeros(1, 70_001, dtype=torch.bfloat16))
+    assert columns[0, -1].item() == 70_000
 
 
 def test_lse_of_large_values_does_not_overflow():
