@@ -55,23 +55,26 @@ def packed(x, w, z, target): ...
 
 
 BODIES = {
-    elements: """y = where(column_index(acc) == target, acc - 8.0, acc) + row_index(acc)
+    "elements": """y = where(column_index(acc) == target, acc - 8.0, acc) + row_index(acc)
 return {"y": y, "s": row_sum(acc + column_index(acc)), "c": col_sum(acc + row_index(acc)), "t": select(acc, target)}""",
-    pairs: """a, b = unpack(acc)
+    "pairs": """a, b = unpack(acc)
 return {
     "y": acc + column_index(acc) * row_index(acc),
     "o": where(column_index(a) == target, a - 8.0, b),
     "s": row_sum(where(column_index(a) > row_index(a), a, 1.0)),
 }""",
-    packed: """e, o = unpack(z + column_index(z))
+    "packed": """e, o = unpack(z + column_index(z))
 return {"dz": pack(e + acc, o), "y": where(column_index(acc) == target, acc - 8.0, acc) + row_index(acc)}""",
 }
-PROBLEMS = {p.name: p for p in BODIES}
-IMPORT = "from codasmith.primitives import col_sum, column_index, epilogue, pack, row_index, row_sum, select, unpack, where\n"
+PROBLEMS = {p.name: p for p in (elements, pairs, packed)}
+IMPORT = (
+    "from codasmith.primitives import col_sum, column_index, epilogue, pack, row_index, row_sum, select, unpack\n"
+    "from codasmith.primitives import where\n"
+)
 
 
 def graph_of(problem):
-    lines = "".join(f"    {line}\n" for line in BODIES[problem].split("\n"))
+    lines = "".join(f"    {line}\n" for line in BODIES[problem.name].split("\n"))
     operands = list(problem.operands.values())
     return read(f"{IMPORT}@epilogue\ndef f({', '.join(['acc', *problem.operands])}):\n{lines}", operands)
 
@@ -87,17 +90,17 @@ def kernels():
         yield futures
 
 
-def drawn(problem) -> dict:
+def drawn(problem, device="cuda") -> dict:
     """Small whole numbers, so that products and sums are exact."""
-    generator = torch.Generator("cuda").manual_seed(1)
+    generator = torch.Generator(device).manual_seed(1)
     inputs = {}
     for name, tensor in problem.tensors.items():
         size = tensor.size(SIZES)
         if tensor.is_index:
-            inputs[name] = torch.randint(0, SIZES["N"], size, generator=generator, device="cuda")
+            inputs[name] = torch.randint(0, SIZES["N"], size, generator=generator, device=device)
             inputs[name][3:9] = -100
             continue
-        values = torch.randint(-2, 3, size, generator=generator, device="cuda")
+        values = torch.randint(-2, 3, size, generator=generator, device=device)
         inputs[name] = values.to(tensor.torch_dtype("bf16"))
     return inputs
 
