@@ -27,30 +27,38 @@ class ChildFailed(RuntimeError):
 
 
 class Child:
-    """One module run as a process."""
+    """One module run as a process. environment: all that it is given; by default this process's own."""
 
     def __init__(self, module: str, *, start_s: float = 120.0, environment: dict[str, str] | None = None):
         self.module = module
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-P", "-m", module],  # -P: nothing is imported from the current folder
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **(environment or {})},
+            env=environment,
             start_new_session=True,
         )
+        assert self.process.stdin is not None
+        os.set_blocking(self.process.stdin.fileno(), False)
         self._buffer = b""
         self._number = 0
         self.read(start_s)
 
-    def send(self, op: str, **arguments: Any) -> int:
-        """Send a command and return its number."""
+    def send(self, op: str, limit_s: float = 60.0, **arguments: Any) -> int:
+        """Send a command and return its number. Raises ChildFailed where the child is dead or does not take it."""
         self._number += 1
-        line = json.dumps({"op": op, "number": self._number, **arguments}) + "\n"
+        rest = memoryview((json.dumps({"op": op, "number": self._number, **arguments}) + "\n").encode())
+        assert self.process.stdin is not None
+        deadline = time.monotonic() + limit_s
         try:
-            assert self.process.stdin is not None
-            self.process.stdin.write(line.encode())
-            self.process.stdin.flush()
-        except (BrokenPipeError, OSError):
+            fd = self.process.stdin.fileno()
+            while rest:
+                _, ready, _ = select.select([], [fd], [], max(0.0, deadline - time.monotonic()))
+                if not ready:
+                    self.kill()
+                    raise ChildFailed(f"it did not take a command within {limit_s:.0f} s and was stopped", "hang")
+                rest = rest[os.write(fd, rest) :]
+        except (OSError, ValueError):  # ValueError: the pipe is closed, for the child was stopped before
             raise self._dead() from None
         return self._number
 
@@ -74,14 +82,16 @@ class Child:
         line, self._buffer = self._buffer.split(b"\n", 1)
         try:
             answer = json.loads(line)
-        except ValueError:
+            if not isinstance(answer, dict):
+                raise ValueError
+        except (ValueError, RecursionError):
             self.kill()
             raise ChildFailed("it wrote something that is no answer and was stopped", "forged") from None
         return answer
 
     def call(self, op: str, limit_s: float = 60.0, **arguments: Any) -> dict[str, Any]:
         """A command and its answer. Raises ChildFailed where it fails."""
-        number = self.send(op, **arguments)
+        number = self.send(op, limit_s, **arguments)
         answer = self.read(limit_s)
         if answer.get("number") != number:
             self.kill()

@@ -20,6 +20,7 @@ import torch
 
 from ..primitives import Graph
 from ..tasks import Workload, load_task
+from ..templates import sandbox
 from .arena import Arena, ArenaFull
 from .job import Job, Object, Refused
 from .machine import environment
@@ -43,8 +44,7 @@ class Referee:
     @property
     def runner(self) -> Child:
         if self._runner is None or not self._runner.alive:
-            keep = {k: v for k, v in os.environ.items() if not k.endswith(("_KEY", "_TOKEN", "_SECRET"))}
-            self._runner = Child("codasmith.gate.runner", environment=keep)
+            self._runner = Child("codasmith.gate.runner", environment=_runner_environment())
             self._runner.call("attach", handle=self.arena.handle(), size=self.arena.block.numel())
         return self._runner
 
@@ -88,6 +88,12 @@ class Referee:
 
     def _load(self, item: Object) -> None:
         self.runner.call("load", kernel=item.key, path=item.path, signature=item.signature.model_dump(mode="json"))
+
+
+def _runner_environment() -> dict[str, str]:
+    """A short list: whatever key the coordinator has, the process that loads candidates' objects has not."""
+    driver = {k: v for k, v in os.environ.items() if k.startswith(("CUDA_", "NVIDIA_", "PYTORCH_"))}
+    return {**sandbox.environment(), **driver}
 
 
 def _failed(names: tuple[str, ...], finding: Finding, note: str = "") -> StageResult:

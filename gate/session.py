@@ -43,11 +43,15 @@ class Session:
                 referee.kill()
                 raise ChildFailed("the referee answered out of turn", "forged")
             if "progress" in message:
-                progress(message["stage"], message["progress"])
-            elif message["ok"]:
-                return [StageResult.model_validate(s) for s in message["stages"]]
+                progress(str(message.get("stage", "")), str(message["progress"]))
+            elif message.get("ok") is False:
+                raise ChildFailed(str(message.get("error", "it failed without a reason")), "error")
             else:
-                raise ChildFailed(message["error"], "error")
+                try:
+                    return [StageResult.model_validate(s) for s in message["stages"]]
+                except (KeyError, TypeError, ValueError):
+                    referee.kill()
+                    raise ChildFailed("the referee's answer holds no stages", "forged") from None
 
     def close(self) -> None:
         self.compiler.close()
