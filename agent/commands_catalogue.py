@@ -14,7 +14,6 @@ from .speak import Voice, speaking
 
 if TYPE_CHECKING:
     from ..tasks import Task
-    from ..verified_kernels.store import Entry
 
 tasks = typer.Typer(help="The catalogue of fusion tasks.", no_args_is_help=True)
 kernels = typer.Typer(help="Kernels that passed the gate on a real GPU.", no_args_is_help=True)
@@ -83,12 +82,14 @@ def list_kernels(
 ) -> None:
     """The admitted kernels, those shipped and your own, the fastest of each task first."""
     with speaking(as_json) as voice:
-        from ..verified_kernels.store import scan
+        from .. import verified_kernels
 
-        entries, problems = scan(task)
+        listings, problems = verified_kernels.list_entries(task), verified_kernels.problems(task)
         for problem in problems:
             voice.progress.say(problem, "yellow")
-        _answer_rows(voice, "kernels list", "kernels", [_kernel_row(e) for e in entries], problems=problems)
+        rows = [listing.model_dump(mode="json") for listing in listings]
+        document = {"command": "kernels list", "exit_code": 0, "kernels": rows, "problems": problems}
+        voice.answer(document, lambda console: console.print(verified_kernels.render_list(listings)))
 
 
 @kernels.command("show")
@@ -98,52 +99,11 @@ def show_kernel(
 ) -> None:
     """One admitted kernel: its source and its record."""
     with speaking(as_json) as voice:
-        from ..verified_kernels.load import find
+        from .. import verified_kernels
 
-        entry = find(name)
-        record = entry.record.model_dump(mode="json")
-        document = {
-            "command": "kernels show",
-            "exit_code": 0,
-            **_kernel_row(entry),
-            "source": entry.source,
-            "record": record,
-        }
-        voice.answer(document, lambda console: _show_kernel(console, entry))
-
-
-def _kernel_row(entry: Entry) -> dict[str, Any]:
-    record = entry.record
-    return {
-        "kernel": entry.name,
-        "tax": record.tax,
-        "tier": record.tier,
-        "author": record.author.name,
-        "storage": ", ".join(record.storages),
-        "gpu": ", ".join(sorted({e.environment.get("gpu", "unknown") for e in record.evidence})),
-        "where": "shipped" if entry.shipped else str(entry.path),
-    }
-
-
-def _show_kernel(console: Console, entry: Entry) -> None:
-    record = entry.record
-    for name, value in _kernel_row(entry).items():
-        console.print(f"{name:<8} {escape(_cell(value))}", soft_wrap=True)
-    console.print(f"domain   {escape(record.domain)}", soft_wrap=True)
-    console.print(f"numerics {escape(record.numerics.bound)}", soft_wrap=True)
-    for evidence in record.evidence:
-        table = Table(
-            "workload", "schedule", "milliseconds", "tax", "over eager", "over compile", box=None, pad_edge=False
-        )
-        for seen in evidence.workloads:
-            for t in seen.timings:
-                cells = (t.milliseconds, t.tax, t.over_eager, t.over_compile)
-                table.add_row(seen.workload.label, t.schedule, *("" if c is None else escape(str(c)) for c in cells))
-        if table.row_count:
-            console.print(f"\nmeasured {escape(evidence.date)}, {evidence.storage}", soft_wrap=True)
-            console.print(table)
-    console.print()
-    console.print(escape(entry.source), soft_wrap=True)
+        found = verified_kernels.describe(name)
+        document = {"command": "kernels show", "exit_code": 0, **found.model_dump(mode="json")}
+        voice.answer(document, lambda console: console.print(verified_kernels.render(found)))
 
 
 def _answer_rows(voice: Voice, command: str, noun: str, rows: list[dict[str, Any]], **more: Any) -> None:

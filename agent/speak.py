@@ -17,12 +17,16 @@ from .errors import INTERRUPTED, USER_MISTAKE, AgentError
 from .progress import Progress
 
 
+PLAIN_WIDTH = 160  # columns of a table that goes to a file or a pipe
+
+
 class Voice:
     """Where a command writes. With as_json, stdout carries one JSON document and nothing else."""
 
     def __init__(self, as_json: bool):
         self.as_json = as_json
-        self.out = Console(highlight=False)
+        # Where nobody looks, nothing is folded or cut to a guessed width.
+        self.out = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
         self.err = Console(stderr=True)
         self.progress = Progress(self.err)
 

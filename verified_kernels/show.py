@@ -99,18 +99,19 @@ def render_list(listings: list[Listing]) -> RenderableType:
     if not listings:
         return Text("No kernel was admitted yet; `codasmith run TASK` makes one.")
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in ("kernel", "dtypes", "tax", "tier", "author", "GPU", "store", "status"):
-        table.add_column(title, justify="right" if title == "tax" else "left", overflow="fold")
+    for title in ("kernel", "tax", "tier", "dtypes", "author", "GPU", "store"):
+        table.add_column(
+            title, justify="right" if title == "tax" else "left", overflow="fold", no_wrap=title in ("kernel", "tax")
+        )
     for row in listings:
         table.add_row(
             row.name,
-            " ".join(row.storages),
             f"{row.tax:.3f}" if row.tax is not None else "-",
             row.tier,
+            " ".join(row.storages),
             escape(row.author),
             escape(row.gpu),
-            row.store,
-            row.status,
+            row.store if row.status == "verified" else f"{row.store}, {row.status}",
         )
     return table
 
@@ -124,7 +125,7 @@ def render(description: Description) -> RenderableType:
     parts: list[RenderableType] = [
         facts,
         Text(""),
-        Syntax(description.source.strip(), "python", background_color="default"),
+        Syntax(description.source.strip(), "python", background_color="default", word_wrap=True),
     ]
     for evidence in record.evidence:
         parts += [Text(""), _times(evidence)]
