@@ -16,7 +16,6 @@ from rich.markup import escape
 from .errors import INTERRUPTED, USER_MISTAKE, AgentError
 from .progress import Progress
 
-
 PLAIN_WIDTH = 160  # columns of a table that goes to a file or a pipe
 
 
