@@ -38,6 +38,12 @@ def describe(module: Any, frame: Signature) -> Signature:
         known(name, operands, "operand")
         op = mod.ops.get(name)
         role = _role(op, frame, name, (RowVecLoad, ColVecLoad, TileLoad, Scalar))
+        if role == "row" and frame.tensors[name].halves and type(op) in (type(None), RowVecLoad):
+            raise TemplateError(
+                f"The vector {name} is laid out as halves, and RowVecLoad reads adjacent columns.",
+                "Read it by a subclass of RowVecLoad whose begin takes element (n % 2) * (N // 2) + n // 2 for column n.",
+                "halves-vector",
+            )
         arguments.append(Argument(field=name, name=name, role=role))
     for op in mod.extra_ops:
         known(op.name, operands, "operand")

@@ -37,7 +37,7 @@ from quack.epilogue.frontend import pack, unpack
 from quack.epilogue.ops import ColVecLoad, ColVecReduce, ColVecSelect, OnlineLSEReduce, RowVecLoad, RowVecReduce, Scalar, TileLoad
 
 from codasmith.templates import device
-from codasmith.templates.resources import ColumnIndex, RowIndex
+from codasmith.templates.resources import ColumnIndex, HalvesRowVecLoad, RowIndex
 from codasmith.templates.sinks import MaskedColVecReduce, MaskedRowVecReduce
 
 {% for field in indices %}
@@ -137,6 +137,10 @@ class _Writer:
         nodes = graph.nodes
         self.compared = {nodes[a].name for n in nodes if n.op in COMPARISONS for a in n.args if nodes[a].op == OPERAND}
         """Among them, the operands of column numbers that are also values."""
+        self.loose = frozenset(
+            n for n, o in self.operands.items() if o.kind == "col" and frame.tensors[n].dtype in ("bf16", "fp16")
+        )
+        """Vectors loaded two elements at a time: beyond an odd M one element of other memory follows."""
 
     # --- the whole -----------------------------------------------------------------------------
 
@@ -217,7 +221,7 @@ class _Writer:
                         "Give the task two vectors of N columns.",
                         "packed-vector",
                     )
-                self.ops[field] = f'RowVecLoad("{field}")'
+                self.ops[field] = f'{"Halves" * spec.halves}RowVecLoad("{field}")'
             elif operand.kind == "col":
                 self.ops[field] = f'ColVecLoad("{field}")'
             else:
@@ -382,8 +386,14 @@ class _Writer:
     def _sink(self, name: str, root: int) -> None:
         node = self.graph.nodes[root]
         direction, join = REDUCTIONS[node.op]
+        if self.frame.tensors[name].halves:
+            raise TemplateError(
+                f"The output {name} is laid out as halves, and the kernel writes adjacent columns.",
+                "Declare it with layout='pairs'.",
+                "halves-output",
+            )
         factors = node.args if join == "sum" else node.args[:1]
-        masked = join in ("sum", "absmax") and not vanishes(self.graph, factors, direction)
+        masked = join in ("sum", "absmax") and not vanishes(self.graph, factors, direction, self.loose)
         values = [self.lanes[a] for a in factors]
         width = max(self.types[a].cols for a in factors)
         if join == "select":

@@ -19,14 +19,17 @@ ANY = "any"
 Abstract = float | str
 
 
-def vanishes(graph: Graph, roots: tuple[int, ...], direction: str) -> bool:
-    """Whether the product of `roots` is exactly zero in lanes beyond N (direction "row") or M ("col")."""
-    values = _values(graph, direction)
+def vanishes(graph: Graph, roots: tuple[int, ...], direction: str, loose: frozenset[str] = frozenset()) -> bool:
+    """Whether the product of `roots` is exactly zero in lanes beyond N (direction "row") or M ("col").
+
+    loose: column vectors that may hold anything, NaN too, in the row beyond M.
+    """
+    values = _values(graph, direction, loose)
     factors = [values[i] for i in roots]
     return any(f == 0.0 for f in factors) and all(f != ANY for f in factors)
 
 
-def _values(graph: Graph, direction: str) -> list[Abstract]:
+def _values(graph: Graph, direction: str, loose: frozenset[str]) -> list[Abstract]:
     operands = {o.name: o for o in graph.operands}
     values: list[Abstract] = []
     for node in graph.nodes:
@@ -38,7 +41,8 @@ def _values(graph: Graph, direction: str) -> list[Abstract]:
         elif node.op == OPERAND:
             operand = operands[node.name]
             zero = (bool(operand.cols) if direction == "row" else operand.rows) and not operand.index
-            values.append(0.0 if zero else FINITE)
+            beyond = ANY if operand.name in loose else 0.0
+            values.append(beyond if zero else FINITE)
         elif node.op in ("column_index", "row_index"):
             values.append(FINITE)
         elif node.op in (EVEN, ODD):

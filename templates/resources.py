@@ -5,7 +5,7 @@ from __future__ import annotations
 import cutlass
 import cutlass.cute as cute
 from cutlass import Float32
-from quack.epilogue.ops import EpiOp
+from quack.epilogue.ops import EpiOp, RowVecLoad
 
 
 class _Index(EpiOp):
@@ -67,3 +67,27 @@ class RowIndex(_Index):
     """The element's row."""
 
     axis = 0
+
+
+class HalvesRowVecLoad(RowVecLoad):
+    """A row vector stored as halves, [even columns, odd columns], read so that the two alternate.
+
+    The two lanes of a pair lie N/2 elements apart, too far for one asynchronous copy of 4 bytes, so elements are
+    loaded one by one.
+    """
+
+    @cute.jit
+    def begin(self, gemm, param, smem_tensor, ctx):
+        columns = cute.size(param, mode=[1])
+        half = columns // 2
+        for start in cutlass.range(0, ctx.tile_N, ctx.num_epi_threads, unroll_full=True):
+            i = start + ctx.tidx
+            if i < ctx.tile_N:
+                column = ctx.tile_coord_mnkl[1] * ctx.tile_N + i
+                inside = min(column, columns - 1)
+                value = param[ctx.batch_idx, (inside % 2) * half + inside // 2]
+                smem_tensor[i] = cutlass.select_(column < columns, value, param.element_type(0.0))
+        spread = cute.make_layout((ctx.tile_M, ctx.tile_N), stride=self._broadcast_stride())
+        shared = ctx.partition_for_epilogue_fn(cute.make_tensor(smem_tensor.iterator, spread))
+        first = cute.group_modes(shared, 3, cute.rank(shared))[None, None, None, 0]
+        return [shared, cute.make_rmem_tensor(first.layout, gemm.acc_dtype)]

@@ -54,6 +54,18 @@ def pairs(x, w, target): ...
 def packed(x, w, z, target): ...
 
 
+@task(
+    gemm="x @ w.T",
+    level=2,
+    x=Tensor("M K"),
+    w=Tensor("2F K", layout="halves"),
+    bias=Tensor("2F", layout="halves"),
+    scale=Tensor("2F", "f32", layout="halves"),
+    out={"o": Tensor("M F")},
+)
+def halves(x, w, bias, scale): ...
+
+
 BODIES = {
     "elements": """y = where(column_index(acc) == target, acc - 8.0, acc) + row_index(acc)
 return {"y": y, "s": row_sum(acc + column_index(acc)), "c": col_sum(acc + row_index(acc)), "t": select(acc, target)}""",
@@ -63,10 +75,12 @@ return {
     "o": where(column_index(a) == target, a - 8.0, b),
     "s": row_sum(where(column_index(a) > row_index(a), a, 1.0)),
 }""",
+    "halves": """a, b = unpack(acc * scale + bias)
+return {"o": a - b}""",
     "packed": """e, o = unpack(z + column_index(z))
 return {"dz": pack(e + acc, o), "y": where(column_index(acc) == target, acc - 8.0, acc) + row_index(acc)}""",
 }
-PROBLEMS = {p.name: p for p in (elements, pairs, packed)}
+PROBLEMS = {p.name: p for p in (elements, pairs, packed, halves)}
 IMPORT = (
     "from codasmith.primitives import col_sum, column_index, epilogue, pack, row_index, row_sum, select, unpack\n"
     "from codasmith.primitives import where\n"

@@ -1,12 +1,14 @@
 """What the generator writes for a graph, and what it refuses, without compiling."""
 
+import pytest
 from codasmith.gate.frame import frame_of
 from codasmith.primitives import read
 from codasmith.tasks import Tensor, task
+from codasmith.templates.errors import TemplateError
 from codasmith.templates.generate import generate
 from codasmith.templates.schedule import SCHEDULES
 
-IMPORT = "from codasmith.primitives import column_index, epilogue, pack, row_index, row_sum, select, unpack, where\n"
+IMPORT = "from codasmith.primitives import col_sum, column_index, epilogue, pack, row_index, row_sum, select, unpack, where\n"
 
 
 @task(
@@ -61,3 +63,47 @@ def test_coordinates_are_compiled_in_and_take_no_argument_at_launch():
 def test_columns_of_half_the_width_are_counted_in_pairs():
     kernel = made(pairs, 'a, b = unpack(acc)\nreturn {"o": where(column_index(a) == target, a, b)}')
     assert "_0 * Float32(0.5)) == x_target)" in kernel.source
+
+
+@task(
+    gemm="x @ w.T",
+    level=3,
+    x=Tensor("M K"),
+    w=Tensor("2F K", layout="halves"),
+    bias=Tensor("2F", layout="halves"),
+    flat=Tensor("2F", layout="pairs"),
+    out={"o": Tensor("M F")},
+)
+def gated(x, w, bias, flat): ...
+
+
+def test_a_row_vector_laid_out_as_halves_is_read_so_that_they_alternate():
+    kernel = made(gated, 'a, b = unpack(acc + bias + flat)\nreturn {"o": a * b}')
+    assert '"x_bias": HalvesRowVecLoad("x_bias")' in kernel.source
+    assert '"x_flat": RowVecLoad("x_flat")' in kernel.source
+
+
+@task(
+    gemm="x @ w.T",
+    level=3,
+    x=Tensor("M K"),
+    w=Tensor("2F K", layout="halves"),
+    out={"o": Tensor("M F"), "total": Tensor("2F", "f32", layout="halves")},
+)
+def summed(x, w): ...
+
+
+def test_a_column_sum_laid_out_as_halves_is_refused():
+    with pytest.raises(TemplateError, match="output total is laid out as halves") as caught:
+        made(summed, 'a, b = unpack(acc)\nreturn {"o": a * b, "total": col_sum(acc)}')
+    assert caught.value.code == "halves-output"
+
+
+@pytest.mark.parametrize(("dtype", "sink"), [("f32", "RowVecReduce"), ("bf16", "MaskedRowVecReduce")])
+def test_a_column_sum_is_masked_where_a_vector_may_hold_anything_beyond_the_last_row(dtype, sink):
+    @task(
+        gemm="x @ w.T", level=3, x=Tensor("M K"), w=Tensor("N K"), v=Tensor("M", dtype), out={"c": Tensor("N", "f32")}
+    )
+    def weighted(x, w, v): ...
+
+    assert f'"y_c": {sink}(' in made(weighted, 'return {"c": col_sum(acc * v)}').source
