@@ -18,6 +18,8 @@ from .journal import Event, Journal, read
 from .loop import Admit, Gate, Result
 from .models import Model, make_model
 from .progress import Progress
+from .stops import Stops
+from .strategies import make_strategy
 
 if TYPE_CHECKING:
     from ..gate.verdict import Tier
@@ -32,6 +34,10 @@ def run(
     tier: Tier = "closed",
     storage: str = "bf16",
     target_tax: float | None = None,
+    target_speedup: float | None = None,
+    strategy: str = "refine",
+    width: int | None = None,
+    patience: int | None = None,
     journal: str | os.PathLike | None = None,
     cpu_only: bool = False,
     model_options: dict[str, Any] | None = None,
@@ -42,7 +48,7 @@ def run(
     task: a Task, a name of the catalogue, or a path "my_task.py" or "my_tasks.py:one_of_them".
     model: a model or its name, such as "anthropic:NAME"; see codasmith.agent.models.
     storage: "bf16" or "fp16", the dtype of the tensors whose dtype the task leaves open.
-    target_tax: see `loop.run`.
+    target_tax, target_speedup, patience: see `stops.Stops`. strategy, width: see `strategies`.
     journal: where the events go; a new file under runs/ by default.
     cpu_only: stop after the stages that need no GPU, and admit nothing.
 
@@ -54,8 +60,10 @@ def run(
     task = load_task(task) if isinstance(task, str | os.PathLike) else task
     model = make_model(model, **(model_options or {})) if isinstance(model, str) else model
     budget = budget or Budget()
+    chosen = make_strategy(strategy, width)
+    stops = Stops(target_tax, target_speedup, patience)
     path = Path(journal) if journal is not None else _new_path(task.name, model.name)
-    gate, admit = _gate_and_admit(storage, cpu_only)
+    gate, admit = gate_and_admit(storage, cpu_only)
     with Journal(path) as book:
         if book.events or book.problems:
             raise UserMistake(
@@ -70,7 +78,11 @@ def run(
             model_options=model_options or {},
             tier=tier,
             storage=storage,
-            target_tax=target_tax,
+            strategy=strategy,
+            width=width,
+            target_tax=stops.tax,
+            target_speedup=stops.speedup,
+            patience=stops.patience,
             cpu_only=cpu_only,
             budget=asdict(budget),
         )
@@ -82,7 +94,10 @@ def run(
             journal=book,
             admit=admit,
             tier=tier,
-            target_tax=target_tax,
+            target_tax=stops.tax,
+            target_speedup=stops.speedup,
+            patience=stops.patience,
+            strategy=chosen,
             progress=progress,
         )
 
@@ -92,39 +107,35 @@ def resume(
     *,
     cpu_only: bool | None = None,
     model: Model | None = None,
+    patience: int | None = None,
     progress: Progress | None = None,
     **budget: float | None,
 ) -> Result:
     """Go on with a run from its journal, without asking the model again for what it has answered.
 
     budget: attempts, tokens, dollars, minutes: new bounds for the whole run, where those recorded are spent.
-    model: another model than the recorded one.
+    model: another model than the recorded one. patience: replaces the recorded one.
     """
-    from ..tasks import load_task
-
     path = Path(journal)
-    _start(History(read(path)[0]), path)  # before it is opened for writing: it may be no journal at all
+    start_of(History(read(path)[0]), path)  # before it is opened for writing: it may be no journal at all
     with Journal(path) as book:
         history = History(book.events)
-        start = _start(history, path)
-        task = load_task(start["task_path"])
-        if task.digest != start["task_digest"]:
-            raise UserMistake(
-                f"the task {task.name!r} has changed since {path} was begun, so its answers no longer count; "
-                "begin a new run"
-            )
+        start = start_of(history, path)
+        task = task_of(start, path)
         if model is None:
             model = make_model(start["model"], **start["model_options"])
             if start["model"].startswith("replay:"):
                 for _ in history.attempts:  # a replayed journal begins at its first answer
                     model.answer([], max_tokens=1)
         bounds = Budget(**start["budget"]).with_changes(**budget)
+        waits = patience if patience is not None else start.get("patience")
+        stops = Stops(start["target_tax"], start.get("target_speedup"), waits)
         on_cpu = start["cpu_only"] if cpu_only is None else cpu_only
-        gate, admit = _gate_and_admit(start["storage"], on_cpu)
+        gate, admit = gate_and_admit(start["storage"], on_cpu)
         progress = progress or Progress.silent()
         for problem in book.problems:
             progress.say(problem, "yellow")
-        book.write("resumed", budget=asdict(bounds), cpu_only=on_cpu)
+        book.write("resumed", budget=asdict(bounds), patience=stops.patience, cpu_only=on_cpu)
         return loop.run(
             task,
             model,
@@ -133,12 +144,16 @@ def resume(
             journal=book,
             admit=admit,
             tier=start["tier"],
-            target_tax=start["target_tax"],
+            target_tax=stops.tax,
+            target_speedup=stops.speedup,
+            patience=stops.patience,
+            strategy=make_strategy(start.get("strategy", "refine"), start.get("width")),
             progress=progress,
         )
 
 
-def _start(history: History, path: Path) -> Event:
+def start_of(history: History, path: Path) -> Event:
+    """How a run was begun. Raises UserMistake where the journal does not say."""
     start = history.start or {}
     words = ("task", "task_path", "task_digest", "model", "tier", "storage")
     whole = all(isinstance(start.get(k), str) for k in words) and {"cpu_only", "target_tax"} <= start.keys()
@@ -150,11 +165,24 @@ def _start(history: History, path: Path) -> Event:
     return start
 
 
+def task_of(start: Event, path: Path) -> Task:
+    """The task of a run. Raises UserMistake where it is no longer the same."""
+    from ..tasks import load_task
+
+    task = load_task(start["task_path"])
+    if task.digest != start["task_digest"]:
+        raise UserMistake(
+            f"the task {task.name!r} has changed since {path} was begun, so its answers no longer count; "
+            "begin a new run"
+        )
+    return task
+
+
 def _is_budget(value: object) -> bool:
     return isinstance(value, dict) and value.keys() == asdict(Budget()).keys()
 
 
-def _gate_and_admit(storage: str, cpu_only: bool) -> tuple[Gate, Admit | None]:
+def gate_and_admit(storage: str, cpu_only: bool) -> tuple[Gate, Admit | None]:
     """The real gate, and the registry where this machine has a GPU to admit with."""
     from .. import gate
 
@@ -188,5 +216,6 @@ def _new_path(task: str, model: str) -> Path:
     words = [re.sub(r"[^A-Za-z0-9_.-]+", "-", word).strip("-")[:60] for word in (task, model)]
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     stem = f"{stamp}-{words[0]}-{words[1]}-{os.getpid()}"
-    paths = (Path("runs") / f"{stem}{more}.jsonl" for more in itertools.chain([""], (f"-{i}" for i in itertools.count(2))))
+    names = itertools.chain([stem], (f"{stem}-{i}" for i in itertools.count(2)))
+    paths = (Path("runs") / f"{name}.jsonl" for name in names)
     return next(path for path in paths if not path.exists())

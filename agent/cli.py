@@ -10,7 +10,7 @@ import importlib
 
 import typer
 
-from . import commands_catalogue, commands_gate, commands_run
+from . import commands_catalogue, commands_gate, commands_journal, commands_mcp, commands_run
 
 EXIT_CODES = (
     "Exit codes: 0 admitted or passed (or checked, where there is no GPU); 1 the candidate failed; 2 a mistake in what "
@@ -29,6 +29,8 @@ app = typer.Typer(
 commands_run.add_to(app)
 commands_gate.add_to(app)
 commands_catalogue.add_to(app)
+commands_journal.add_to(app)
+commands_mcp.add_to(app)
 try:  # the evals depend on the agent, never the other way round: where they are installed, their commands join
     _evals = importlib.import_module("codasmith.evals.commands")
 except ModuleNotFoundError as missing:

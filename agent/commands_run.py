@@ -21,6 +21,14 @@ class TierName(StrEnum):
     cutedsl = "cutedsl"
 
 
+class StrategyName(StrEnum):
+    """Which earlier attempts the next question builds on."""
+
+    refine = "refine"
+    best_of_n = "best-of-n"
+    best_first = "best-first"
+
+
 class StorageName(StrEnum):
     """The dtype of the tensors whose dtype a task leaves open."""
 
@@ -40,6 +48,7 @@ CpuOption = Annotated[bool, typer.Option("--cpu-only", help="Only the stages tha
 Attempts = Annotated[int | None, typer.Option("--attempts", help="Questions to the model, at most.")]
 Tokens = Annotated[int | None, typer.Option("--tokens", help="Tokens in and out together, at most.")]
 Dollars = Annotated[float | None, typer.Option("--dollars", help="Price of all answers, at most.")]
+Patience = Annotated[int | None, typer.Option("--patience", help="Stop after so many attempts without a better one.")]
 Minutes = Annotated[float | None, typer.Option("--minutes", help="Wall time, at most; checked between steps.")]
 
 
@@ -66,6 +75,23 @@ def run(
             "--target-tax", help="Go on for a faster kernel until the tax is this; else the first that passes ends it."
         ),
     ] = None,
+    target_speedup: Annotated[
+        float | None,
+        typer.Option("--target-speedup", help="The same for the speed-up over the faster of eager and torch.compile."),
+    ] = None,
+    strategy: Annotated[
+        StrategyName,
+        typer.Option(
+            "--strategy",
+            help="refine: the best and the newest attempt are shown. best-of-n: independent samples. "
+            "best-first: the fastest candidates are expanded in turn.",
+        ),
+    ] = StrategyName.refine,
+    width: Annotated[
+        int | None,
+        typer.Option("--width", help="Samples of best-of-n; candidates that best-first expands (3 by default)."),
+    ] = None,
+    patience: Patience = None,
     tier: TierOption = TierName.closed,
     storage: StorageOption = StorageName.bf16,
     base_url: Annotated[str | None, typer.Option("--base-url", help="Address of a compatible server.")] = None,
@@ -92,6 +118,10 @@ def run(
             tier=tier.value,
             storage=storage.value,
             target_tax=target_tax,
+            target_speedup=target_speedup,
+            strategy=strategy.value,
+            width=width,
+            patience=patience,
             journal=journal,
             cpu_only=cpu_only,
             model_options={k: v for k, v in options.items() if v is not None},
@@ -106,6 +136,7 @@ def resume(
     tokens: Tokens = None,
     dollars: Dollars = None,
     minutes: Minutes = None,
+    patience: Patience = None,
     cpu_only: Annotated[
         bool | None, typer.Option("--cpu-only/--gpu", help="Change where the run goes on; as it was begun by default.")
     ] = None,
@@ -118,6 +149,7 @@ def resume(
         result = campaign.resume(
             journal,
             cpu_only=cpu_only,
+            patience=patience,
             progress=voice.progress,
             attempts=attempts,
             tokens=tokens,

@@ -1,11 +1,12 @@
-"""What the model is told of its earlier attempts: the best one and the newest, cut to a budget of tokens."""
+"""What the model is told of its earlier attempts, cut to a budget of tokens."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .history import Attempt, History
+from .history import Attempt
 from .prompt import fence, one_line, render
 
 if TYPE_CHECKING:
@@ -17,20 +18,14 @@ DETAIL_CHARS = 3_000
 """The most of a compiler's text or a list of wrong values that is worth reading."""
 
 
-def attempt_turns(history: History, *, tokens: int = 12_000, target: float | None = None) -> list[Message]:
-    """Earlier attempts as turns of the conversation: the best, then the newest, each with what the gate said.
+def attempt_turns(shown: Sequence[Attempt], *, tokens: int = 12_000, target: str | None = None) -> list[Message]:
+    """Earlier attempts as turns of the conversation, each with what the gate said.
 
-    Where both are longer than the budget, the best is left out and the newest is cut in its middle.
+    Where they are longer than the budget, all but the last are left out, and that one is cut in its middle.
     """
     from .models import Message
 
-    newest = history.newest
-    if newest is None:
-        return []
-    kept = [newest]
-    if history.best is not None and history.best.number not in (newest.number, newest.repeats):
-        kept.insert(0, history.best)
-    pairs = [(_answer(a), feedback(a, target=target)) for a in kept]
+    pairs = [(_answer(a), feedback(a, target=target)) for a in shown]
     room = tokens * CHARS_PER_TOKEN
     if sum(len(said) + len(told) for said, told in pairs) > room:
         said, told = pairs[-1]
@@ -41,8 +36,11 @@ def attempt_turns(history: History, *, tokens: int = 12_000, target: float | Non
     ]
 
 
-def feedback(attempt: Attempt, *, target: float | None = None) -> str:
-    """What the gate said of one attempt, as the model reads it."""
+def feedback(attempt: Attempt, *, target: str | None = None, retry: bool = True) -> str:
+    """What the gate said of one attempt, as the model reads it.
+
+    target: what to reach, such as "1.050". retry: whether a refused file is asked for again.
+    """
     verdict = attempt.verdict
     if verdict is None:
         raise ValueError(f"attempt {attempt.number} has no verdict to speak of")
@@ -51,6 +49,7 @@ def feedback(attempt: Attempt, *, target: float | None = None) -> str:
     return render(
         "feedback.j2",
         repeats=attempt.repeats,
+        retry=retry,
         ok=verdict.ok,
         tax=verdict.tax,
         target=target,

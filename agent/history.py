@@ -6,6 +6,7 @@ A running loop and a resumed one read the same state the same way: an event is w
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ class Attempt:
 
     number: int
     prompt_digest: str = ""
+    shown: tuple[int, ...] = ()
+    """The earlier attempts that its question told of."""
     text: str | None = None
     """The model's answer, whole; None while it has not been given."""
     stop_reason: str = ""
@@ -79,6 +82,8 @@ class History:
         attempt = self._attempts.setdefault(number, Attempt(number))
         if name == "prompt":
             attempt.prompt_digest = str(event.get("digest", ""))
+            shown = event.get("shown")
+            attempt.shown = tuple(n for n in shown if isinstance(n, int)) if isinstance(shown, list) else ()
             self._written.update(m["sha256"] for m in event.get("messages", []) if "content" in m and "sha256" in m)
         elif name == "answer" and isinstance(event.get("text"), str):
             attempt.text = event["text"]
@@ -113,6 +118,11 @@ class History:
     @property
     def newest(self) -> Attempt | None:
         return max(self.judged, key=lambda a: a.number, default=None)
+
+    @property
+    def repeats_in_a_row(self) -> int:
+        """How many of the newest answers had all been given before."""
+        return sum(1 for _ in itertools.takewhile(lambda a: a.repeats is not None, reversed(self.judged)))
 
     @property
     def next_number(self) -> int:

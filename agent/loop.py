@@ -1,7 +1,8 @@
 """The loop: ask the model, take the code out of its answer, pass it through the gate, tell the model, repeat.
 
-Every step is an event in the journal, and the state is computed from the events (`history`); so the same loop
-starts a run and continues one that was killed at any point, and never asks again for what was answered.
+What a question tells of earlier attempts is the strategy's choice (`strategies`).  Every step is an event in the
+journal, and the state is computed from the events (`history`); so the same loop starts a run and continues one that
+was killed at any point, and never asks again for what was answered.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..gate.verdict import Finding, StageResult, Tier, Verdict
 from .budget import Budget, Spent
+from .conversation import conversation
 from .errors import Interrupted
 from .extract import extract
-from .feedback import attempt_turns
 from .history import Attempt, History
 from .journal import Journal
-from .models import Message, Model, ModelError, prompt_digest
+from .models import Model, ModelError, prompt_digest
 from .progress import Progress
-from .prompt import system_text, task_text
+from .stops import Stops
+from .strategies import Refine, Strategy
 
 if TYPE_CHECKING:
     from ..tasks import Task
@@ -39,9 +41,10 @@ class Result:
     task: str
     model: str
     ended: str
-    """"good-enough"; the budget that was spent: "attempts", "tokens", "dollars", "minutes"; "repeats": the model
-    gave the same answer three times; "model": it did not answer (see note); "gate": the gate could not finish;
-    "uncounted", "unpriced": the model does not report what a budget bounds."""
+    """"good-enough"; "patience": no better attempt for as long as that says; "width": all samples are drawn; the
+    budget that was spent: "attempts", "tokens", "dollars", "minutes"; "repeats": the model gave the same answer
+    again and again; "model": it did not answer (see model_error); "gate": the gate could not finish; "uncounted",
+    "unpriced": the model does not report what a budget bounds."""
     attempts: tuple[Attempt, ...]
     best: Attempt | None
     spent: Spent
@@ -67,15 +70,19 @@ def run(
     admit: Admit | None = None,
     tier: Tier = "closed",
     target_tax: float | None = None,
+    target_speedup: float | None = None,
+    patience: int | None = None,
+    strategy: Strategy | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Run until a kernel is good enough or a budget is spent, from wherever the journal stands.
 
     admit: None where nothing can be admitted, as without a GPU.
-    target_tax: go on looking for a faster kernel until the tax is at most this; None ends with the first that passes.
+    target_tax, target_speedup, patience: see `stops.Stops`. strategy: `refine` by default; see `strategies`.
     Raises ModelError where the model does not answer at all; once an attempt has its verdict, that ends the run.
     """
-    state = _Run(task, model, budget, gate, journal, admit, tier, target_tax, progress or Progress.silent())
+    stops, strategy = Stops(target_tax, target_speedup, patience), strategy or Refine()
+    state = _Run(task, model, budget, gate, journal, admit, tier, stops, strategy, progress or Progress.silent())
     failure = None
     try:
         if hasattr(model, "prepare"):
@@ -112,7 +119,8 @@ class _Run:
     journal: Journal
     admit: Admit | None
     tier: Tier
-    target_tax: float | None
+    stops: Stops
+    strategy: Strategy
     progress: Progress
     gate_failed: bool = False
     history: History = field(init=False)
@@ -129,23 +137,20 @@ class _Run:
             return "gate"
         if attempt is not None:
             return ""
-        best = self.history.best
-        if best and best.verdict and best.verdict.ok:
-            tax = best.verdict.tax
-            if self.target_tax is None or tax is None or tax <= self.target_tax:
-                return "good-enough"
-        if [a.repeats is not None for a in self.history.judged[-2:]] == [True, True]:
+        if reason := self.stops.ended_by(self.history, self.strategy):
+            return reason
+        if self.strategy.done(self.history):
+            return "width"
+        limit = self.strategy.repeats
+        if limit is not None and self.history.repeats_in_a_row >= limit:
             return "repeats"
         return self.budget.ended_by(self.history.spent) or ""
 
     def ask(self) -> Attempt:
-        messages = [
-            Message(role="system", content=system_text(self.task, self.tier)),
-            Message(role="user", content=task_text(self.task, self.tier)),
-            *attempt_turns(self.history, target=self.target_tax),
-        ]
-        number, digest = self.history.next_number, prompt_digest(messages)
-        self.record("prompt", attempt=number, digest=digest, messages=self.history.unwritten(messages))
+        shown = self.strategy.shown(self.history)
+        messages = conversation(self.task, shown, tier=self.tier, target=self.stops.target)
+        number, digest, written = self.history.next_number, prompt_digest(messages), self.history.unwritten(messages)
+        self.record("prompt", attempt=number, digest=digest, shown=[a.number for a in shown], messages=written)
         spent = self.history.spent
         with self.progress.asking(number, self.budget, spent) as on_text:
             answer = self.model.answer(messages, max_tokens=self.budget.answer_tokens(spent), on_text=on_text)
@@ -160,7 +165,7 @@ class _Run:
         if twin and twin.verdict:
             self._verdict(attempt, twin.verdict, code, repeats=twin.number)
         elif isinstance(source, Finding):
-            self._verdict(attempt, _no_candidate(self.task, attempt, source, self.tier), None)
+            self._verdict(attempt, no_candidate(self.task, attempt, source, self.tier), None)
         else:
             with self.progress.moving("the gate reads the candidate"):
                 evaluation = self.gate(self.task, source, tier=self.tier, progress=self.progress.stage)
@@ -184,7 +189,7 @@ class _Run:
             self.record("admitted", attempt=attempt.number, entry=entry)
 
 
-def _no_candidate(task: Task, attempt: Attempt, finding: Finding, tier: Tier) -> Verdict:
+def no_candidate(task: Task, attempt: Attempt, finding: Finding, tier: Tier) -> Verdict:
     """An answer without a candidate in it, in the form in which the gate speaks."""
     return Verdict(
         task=task.name,

@@ -32,13 +32,17 @@ KINDS = {
 }
 
 
-def system_text(task: Task, tier: str = "closed") -> str:
-    """Rules, vocabulary and one worked example, which is never the task at hand."""
+def system_text(task: Task, tier: str = "closed", *, asked: bool = True) -> str:
+    """Rules, vocabulary and one worked example, which is never the task at hand.
+
+    asked: whether the reader is to answer with a code block; False leaves out how.
+    """
     from ..primitives import render_reference
 
     name = example_for(task)
     return render(
         f"system_{tier}.j2",
+        asked=asked,
         reference=render_reference(max(task.level, _example_task(name).level)) if tier == "closed" else "",
         example_task=task_text(_example_task(name), tier),
         example_answer=_read(f"examples/{name}/{tier}.py").strip(),

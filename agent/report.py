@@ -116,7 +116,12 @@ def closing(result: Result) -> str:
     if result.model_error is not None:
         return f"{result.task}: no candidate passed, and the model gave no further answer: {result.model_error}"
     if result.ended == "repeats":
-        return f"{result.task}: no candidate passed; {result.model} gave the same answer three times."
+        return f"{result.task}: no candidate passed; {result.model} gave the same answers again."
+    if result.ended == "patience":
+        waited = f"no attempt was better than attempt {best.number}" if best else "no attempt was better"
+        return f"{result.task}: no candidate passed, and {waited}. To go on: {resume} --patience N"
+    if result.ended == "width":
+        return f"{result.task}: none of the {_count(len(result.attempts), 'sample')} passed."
     why = best.verdict.note if best is not None and best.verdict is not None else ""
     return f"{result.task}: the gate could not finish ({why or 'see the journal'}). When that is mended: {resume}"
 

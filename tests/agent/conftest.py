@@ -1,10 +1,14 @@
 """A gate that judges by words in the source, models that follow a script, and a task to solve."""
 
 import hashlib
+import os
+import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from codasmith.agent.journal import read
 from codasmith.agent.models import Answer, ModelError, Usage
 from codasmith.gate.verdict import Finding, StageResult, Verdict
 from codasmith.tasks import load_task
@@ -85,6 +89,33 @@ def block(comment):
     return f"Here it is.\n\n```python\nx = 1  # {comment}\n```\n"
 
 
+def killed_after(path, events, start):
+    """Run `start` in a child and kill it when the journal holds that many events; a child of its own, so that
+    nothing of it is left but the journal."""
+    pid = os.fork()
+    if pid == 0:
+        from codasmith.agent import journal as module
+
+        write = module.Journal.write
+
+        def write_then_hang(self, name, **data):
+            event = write(self, name, **data)
+            if len(self.events) == events:
+                time.sleep(60)
+            return event
+
+        module.Journal.write = write_then_hang
+        try:
+            start()
+        finally:
+            os._exit(0)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not (path.exists() and len(read(path)[0]) >= events):
+        time.sleep(0.005)
+    os.kill(pid, signal.SIGKILL)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -9
+
+
 @pytest.fixture
 def fake_gate():
     return FakeGate()
@@ -108,3 +139,8 @@ def task():
 @pytest.fixture(scope="session")
 def examples():
     return Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(scope="session")
+def killed():
+    return killed_after

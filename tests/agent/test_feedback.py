@@ -1,6 +1,7 @@
 import pytest
 from codasmith.agent.feedback import attempt_turns, cut, feedback
 from codasmith.agent.history import Attempt, History
+from codasmith.agent.strategies import Refine
 from codasmith.gate.verdict import Finding, StageResult, Verdict
 
 SOURCE = "from codasmith.primitives import epilogue\n\n@epilogue\ndef f(acc):\n    return {'y': acc.T}\n"
@@ -61,7 +62,7 @@ def test_a_correct_but_slow_kernel_is_told_its_tax_and_times():
     }
     stages = [StageResult(stage="compile", outcome="passed", note="7 schedules; spills: 12 bytes")]
     timing = {"tax": 1.234, "workloads": [row]}
-    text = feedback(Attempt(1, source=SOURCE, verdict=verdict("passed", stages, timing=timing)), target=1.05)
+    text = feedback(Attempt(1, source=SOURCE, verdict=verdict("passed", stages, timing=timing)), target="1.050")
     assert "Its tax is 1.234" in text and "target is 1.050" in text
     line = "- M8192 N4096, schedule 128x256-coop-2x1: tax 1.234, over torch.compile 1.100, share of the roofline 0.750"
     assert line in text and "- compile: 7 schedules; spills: 12 bytes" in text
@@ -79,7 +80,7 @@ def test_the_best_and_the_newest_attempt_are_told_in_that_order():
     )
     middle = Attempt(2, source="middle = 1\n", verdict=refused(message="middle message"))
     newest = Attempt(3, source="newest = 1\n", verdict=refused(message="newest message"))
-    turns = attempt_turns(history_of(far, middle, newest))
+    turns = attempt_turns(Refine().shown(history_of(far, middle, newest)))
     assert [t.role for t in turns] == ["assistant", "user", "assistant", "user"]
     assert "far = 1" in turns[0].content and "far message" in turns[1].content
     assert "newest = 1" in turns[2].content and "newest message" in turns[3].content
@@ -87,19 +88,19 @@ def test_the_best_and_the_newest_attempt_are_told_in_that_order():
 
 
 def test_a_best_attempt_that_is_the_newest_is_told_once():
-    assert len(attempt_turns(history_of(Attempt(1, source="a = 1\n", verdict=refused())))) == 2
-    assert attempt_turns(History()) == []
+    assert len(attempt_turns(Refine().shown(history_of(Attempt(1, source="a = 1\n", verdict=refused()))))) == 2
+    assert attempt_turns(Refine().shown(History())) == []
 
 
 def test_an_answer_without_code_is_shown_as_it_was():
-    turns = attempt_turns(history_of(Attempt(1, text="I refuse.", verdict=refused(line=None))))
+    turns = attempt_turns(Refine().shown(history_of(Attempt(1, text="I refuse.", verdict=refused(line=None)))))
     assert turns[0].content == "I refuse."
 
 
 def test_long_attempts_are_cut_to_the_budget_and_the_newest_is_kept():
     best = Attempt(1, source="best = 1\n" * 3_000, verdict=refused(passed=["read"], stage="interpret"))
     newest = Attempt(2, source="newest = 1\n" * 3_000, verdict=refused(message="m" * 50_000))
-    turns = attempt_turns(history_of(best, newest), tokens=2_000)
+    turns = attempt_turns(Refine().shown(history_of(best, newest)), tokens=2_000)
     assert len(turns) == 2 and "newest" in turns[0].content
     assert sum(len(t.content) for t in turns) <= 2_000 * 4 + 100
     assert "characters left out" in turns[0].content

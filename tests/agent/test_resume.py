@@ -27,7 +27,7 @@ def gpu(monkeypatch, fake_gate):
         return {"name": f"{task.name}/abc", "digest": "abc"}
 
     fake_gate.admitted = admitted
-    monkeypatch.setattr(campaign, "_gate_and_admit", lambda storage, cpu_only: (fake_gate, None if cpu_only else admit))
+    monkeypatch.setattr(campaign, "gate_and_admit", lambda storage, cpu_only: (fake_gate, None if cpu_only else admit))
     return fake_gate
 
 
@@ -35,42 +35,17 @@ def names(path):
     return [e["event"] for e in read(path)[0]]
 
 
-def killed_after(path, events, start):
-    """Run `start` in a child and kill it when the journal holds that many events; a child of its own, so that
-    nothing of it is left but the journal."""
-    pid = os.fork()
-    if pid == 0:
-        from codasmith.agent import journal as module
-
-        write = module.Journal.write
-
-        def write_then_hang(self, name, **data):
-            event = write(self, name, **data)
-            if len(self.events) == events:
-                time.sleep(60)
-            return event
-
-        module.Journal.write = write_then_hang
-        try:
-            start()
-        finally:
-            os._exit(0)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and not (path.exists() and len(read(path)[0]) >= events):
-        time.sleep(0.005)
-    os.kill(pid, signal.SIGKILL)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -9
-
-
 WHOLE = ["start", "prompt", "answer", "verdict", "prompt", "answer", "verdict", "admitted", "stop"]
 
 
 @pytest.mark.parametrize("events", range(1, len(WHOLE) + 1))
-def test_a_run_killed_after_any_event_goes_on_and_asks_nothing_twice(tmp_path, task, gpu, scripted, code, events):
+def test_a_run_killed_after_any_event_goes_on_and_asks_nothing_twice(
+    tmp_path, task, gpu, scripted, code, killed, events
+):
     path = tmp_path / "run.jsonl"
     system_text(task)  # what the child needs is loaded before it is forked
     whole = [code(a) for a in ANSWERS]
-    killed_after(path, events, lambda: campaign.run(task, scripted(*whole), journal=path))
+    killed(path, events, lambda: campaign.run(task, scripted(*whole), journal=path))
     assert names(path) == WHOLE[:events]
 
     left = whole[WHOLE[:events].count("answer") :]
@@ -97,7 +72,7 @@ def test_a_run_killed_inside_the_gate_has_its_answer_judged_again(tmp_path, task
     system_text(task)
     pid = os.fork()
     if pid == 0:
-        campaign._gate_and_admit = lambda *_: (lambda *a, **k: time.sleep(60), None)
+        campaign.gate_and_admit = lambda *_: (lambda *a, **k: time.sleep(60), None)
         try:
             campaign.run(task, scripted(code("fine")), journal=path)
         finally:
