@@ -105,10 +105,12 @@ def _read(candidate: Path) -> str:
 
 
 def doctor(as_json: JsonOption = False) -> None:
-    """Say what this machine can do: GPU, driver, versions, compiler, and which keys are set (never their values)."""
+    """Say what this machine can do: GPU, versions, compiler, sandbox, and which keys are set (never their values)."""
     with speaking(as_json) as voice:
         from .. import gate
+        from ..templates.sandbox import in_force, lacking
 
+        held = in_force()
         machine = gate.describe_machine()
         keys = {name: bool(os.environ.get(name, "").strip()) for name in KEYS}
         document = {
@@ -117,6 +119,8 @@ def doctor(as_json: JsonOption = False) -> None:
             "gpu_usable": gate.has_gpu(),
             "machine": machine,
             "keys": keys,
+            "sandbox": held,
+            "sandbox_lacks": lacking(held),
         }
         voice.answer(document, lambda console: _show_doctor(console, document))
 
@@ -124,6 +128,8 @@ def doctor(as_json: JsonOption = False) -> None:
 def _show_doctor(console: Console, document: dict[str, Any]) -> None:
     rows = dict(document["machine"])
     rows.update({name: "set" if there else "not set" for name, there in document["keys"].items()})
+    held = [name for name, value in document["sandbox"].items() if value is True]
+    rows["sandbox"] = f"in force for {', '.join(held)}" if held else "not in force"
     width = max(map(len, rows))
     for name, value in rows.items():
         shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
@@ -133,3 +139,5 @@ def _show_doctor(console: Console, document: dict[str, Any]) -> None:
     else:
         can = "Here candidates can be read, interpreted and compiled for sm_90a; admitting them takes a Hopper GPU."
     console.print(can, soft_wrap=True)
+    for lack in document["sandbox_lacks"]:
+        console.print(f"[yellow]The compile sandbox lacks:[/] {escape(lack)}", soft_wrap=True)

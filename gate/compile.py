@@ -157,6 +157,11 @@ def _finding(results: list[Compiled], tier: Tier) -> Finding:
             f"The kernel generated from this epilogue does not compile: {explanation.message}",
             "This is a fault of the template, not of the candidate: report it, and try another way of writing it.",
         )
+    if tier == "cutedsl" and explanation.code == ENVIRONMENT and result.line:
+        # Raised on a line of the candidate's own: it may look like a fault of this machine, and is none.
+        explanation = Explanation(
+            "compiler-error", f"The module fails while it is imported: {clean(result.error)[:300]}"
+        )
     line = result.line if tier == "cutedsl" else None
     return Finding(
         code=explanation.code, message=explanation.message, remedy=explanation.remedy, line=line, details=details

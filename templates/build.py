@@ -63,11 +63,9 @@ def contained(job: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
-    if code:
-        os._exit(code)
     report = Path(job["report"])
     if not report.exists():
-        return  # the caller says so
+        return  # it ended itself, by whatever status; the caller says so
     try:
         found = json.loads(report.read_text())
         if found["ok"]:
@@ -155,7 +153,9 @@ def _load(path: Path) -> Any:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     if not hasattr(module, "epilogue"):
-        raise AttributeError("the module defines no `epilogue`; decorate a function of that name with gemm_epilogue(...)")
+        raise AttributeError(
+            "the module defines no `epilogue`; decorate a function of that name with gemm_epilogue(...)"
+        )
     return module
 
 
@@ -238,7 +238,16 @@ def _link(objects: list[Path], target: Path) -> None:
 
     compiler = os.environ.get("CC", "gcc")
     libraries = runtime_library().parent, Path(tvm_ffi.libinfo.find_libtvm_ffi()).parent
-    command = [compiler, "-shared", "-s", "-o", str(target), *map(str, objects), "-Wl,-Bsymbolic", "-Wl,--no-undefined-version"]
+    command = [
+        compiler,
+        "-shared",
+        "-s",
+        "-o",
+        str(target),
+        *map(str, objects),
+        "-Wl,-Bsymbolic",
+        "-Wl,--no-undefined-version",
+    ]
     command += [part for folder in libraries for part in ("-L", str(folder))]
     command += ["-lcute_dsl_runtime", "-ltvm_ffi"]
     try:
@@ -253,7 +262,10 @@ def runtime_library() -> Path:
     """CuTeDSL's runtime library, found without importing CuTeDSL. Raises FileNotFoundError."""
     folders = [Path(p) for p in sys.path if p] + [Path(sysconfig.get_paths()["purelib"])]
     for folder in folders:
-        for pattern in ("nvidia_cutlass_dsl/cu13/lib/libcute_dsl_runtime.so", "nvidia_cutlass_dsl/lib/libcute_dsl_runtime.so"):
+        for pattern in (
+            "nvidia_cutlass_dsl/cu13/lib/libcute_dsl_runtime.so",
+            "nvidia_cutlass_dsl/lib/libcute_dsl_runtime.so",
+        ):
             if (folder / pattern).exists():
                 return folder / pattern
         for found in folder.glob("nvidia_cutlass_dsl*/**/libcute_dsl_runtime.so"):
@@ -382,7 +394,7 @@ def _bytes(folder: Path) -> int:
     for place, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(place, name)).st_blocks * 512
+                total += (Path(place) / name).lstat().st_blocks * 512
     return total
 
 

@@ -61,7 +61,7 @@ def collect(
 
 
 def plain_bytes(path: Path, most: int) -> bytes:
-    """The content of an ordinary file. Raises ValueError for a link, a pipe or too large a file, OSError if it is not there."""
+    """The content of an ordinary file. Raises ValueError for a link, a pipe or a large file, OSError where none is."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

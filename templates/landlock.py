@@ -44,8 +44,8 @@ def version() -> int:
 def restrict(readable: Iterable[tuple[Path, int]], writable: Iterable[Path]) -> None:
     """Leave this thread `readable` with the rights beside each, `writable` to read, run and write, and nothing else.
 
-    A right given to a folder holds for all below it.  TCP, abstract sockets and signals to processes outside go too, where the kernel knows how.
-    Raises OSError where the kernel refuses.
+    A right given to a folder holds for all below it.  TCP, abstract sockets and signals to processes outside go
+    too, where the kernel knows how.  Raises OSError where the kernel refuses.
     """
     abi = version()
     if not abi:

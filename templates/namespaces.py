@@ -1,4 +1,4 @@
-"""Namespaces of its own for the compile server: no network, nobody else's processes or shared memory, no rights outside.
+"""Namespaces of its own for the compile server: no network, and nobody else's processes or shared memory.
 
 A second line behind Landlock and the filter of system calls; many containers and some distributions refuse it.
 """
@@ -41,6 +41,7 @@ def enter() -> str:
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        if -code not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(waiting, -code)
     os._exit(code if code >= 0 else 1)

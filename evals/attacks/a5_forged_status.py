@@ -12,12 +12,15 @@ from quack.epilogue.ops import ColVecLoad
 
 modules = typing.sys.modules
 os = modules["os"]
+stat = modules["stat"]
 for descriptor in range(3, 64):
     try:
         os.write(descriptor, b'{"job": "", "status": 0, "timed_out": false}\n')
+        piped = stat.S_ISFIFO(os.fstat(descriptor).st_mode) or stat.S_ISSOCK(os.fstat(descriptor).st_mode)
     except OSError:
         continue
-    raise RuntimeError("the attack worked")
+    if piped:
+        raise RuntimeError("the attack worked")
 
 MAIN = "y"
 

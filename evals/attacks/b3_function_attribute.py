@@ -2,7 +2,7 @@
 
 task: rmsnorm_scale
 tier: closed
-expect: read: constant
+expect: read: attribute
 why: The closed tier has no attributes.
 """
 

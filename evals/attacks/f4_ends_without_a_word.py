@@ -2,7 +2,7 @@
 
 task: rmsnorm_scale
 tier: cutedsl
-expect: compile: environment
+expect: compile: compiler-error
 why: No report, no object.
 """
 

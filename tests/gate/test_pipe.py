@@ -23,7 +23,9 @@ def commands():
         yield json.loads(line)
 
 """
-ANSWERS = READY + 'for c in commands():\n    say({"number": c["number"], "ok": True, "op": c["op"], "pid": os.getpid()})\n'
+ANSWERS = (
+    READY + 'for c in commands():\n    say({"number": c["number"], "ok": True, "op": c["op"], "pid": os.getpid()})\n'
+)
 BEHAVIOUR = {
     # name: (what the child runs, the code of the failure, words of its message)
     "a segmentation fault": ("os.kill(os.getpid(), signal.SIGSEGV)", "crash", "SIGSEGV"),
@@ -41,7 +43,11 @@ BEHAVIOUR = {
         "flood",
         "more than an answer holds",
     ),
-    "a drip that never ends": ("while True:\n        os.write(1, b'x')\n        time.sleep(0.05)", "hang", "did not finish"),
+    "a drip that never ends": (
+        "while True:\n        os.write(1, b'x')\n        time.sleep(0.05)",
+        "hang",
+        "did not finish",
+    ),
     "garbage": ("os.write(1, b'\\xff\\xfe garbage\\n')", "forged", "no answer"),
     "half an answer": ("os.write(1, b'{\"number\": \\n')", "forged", "no answer"),
     "JSON that is no answer": ("os.write(1, b'[1]\\n')", "forged", "no answer"),
@@ -129,7 +135,9 @@ def test_a_command_to_a_dead_child_fails(start):
 
 
 def test_a_long_answer_is_taken_and_a_longer_one_is_not(start):
-    child = start(READY + 'for c in commands():\n    say({"number": c["number"], "ok": True, "text": "x" * c["size"]})\n')
+    child = start(
+        READY + 'for c in commands():\n    say({"number": c["number"], "ok": True, "text": "x" * c["size"]})\n'
+    )
     assert len(child.call("work", size=2**20)["text"]) == 2**20
     with pytest.raises(ChildFailed) as caught:
         child.call("work", size=MAX_LINE)
@@ -163,14 +171,19 @@ def test_a_module_in_the_current_folder_is_not_what_is_started(start, tmp_path, 
 
 def test_the_environment_can_be_a_short_list(start, monkeypatch):
     monkeypatch.setenv("SOME_KEY", "secret")
-    script = READY + 'for c in commands():\n    say({"number": c["number"], "ok": True, "key": os.environ.get("SOME_KEY")})\n'
+    script = (
+        READY
+        + 'for c in commands():\n    say({"number": c["number"], "ok": True, "key": os.environ.get("SOME_KEY")})\n'
+    )
     kept = {k: v for k, v in os.environ.items() if k != "SOME_KEY"}
     assert start(script, environment=kept).call("look")["key"] is None
 
 
 # --- the session ------------------------------------------------------------------------------------
 
-JUDGE = READY + """
+JUDGE = (
+    READY
+    + """
 for c in commands():
     n = c["number"]
     say({"number": n, "stage": "tune", "progress": "racing"})
@@ -181,6 +194,7 @@ for c in commands():
     if c.get("trap") == "bare": say({"number": n}); continue
     say({"number": n, "ok": True, "stages": [{"stage": "tune", "outcome": "passed", "note": str(os.getpid())}]})
 """
+)
 
 
 @pytest.fixture
