@@ -6,6 +6,7 @@ Refuses only what cannot be: a time below the hardware's own roofline, or timed 
 from __future__ import annotations
 
 import math
+import secrets
 import statistics
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +147,7 @@ def _still_right(job: Job, sets: list[BufferSet], workload: Workload) -> None:
     """What the timed calls left behind must be as right as what was checked."""
     if job.task.accumulates:
         return  # thousands of timed additions have no reference
-    buffers = sets[-1]
+    buffers = secrets.choice(sets)  # no kernel can know which of them counts
     truth, plain = oracle(job.task, buffers.inputs), unfused(job.task, buffers.inputs)
     for name, actual in buffers.outputs.items():
         found = judge(actual, truth[name], plain[name], actual.dtype)
