@@ -20,6 +20,7 @@ from ..tasks.oracle import cast, oracle
 from ..tasks.task import Task
 from ..tasks.workload import Workload
 from .patterns import diagnose
+from .remedies import remedy
 from .verdict import Finding, StageResult
 
 AGREE = 1e-9
@@ -200,13 +201,8 @@ def _finding(
 
 
 def _remedy(task: Task, name: str, pattern: str) -> str:
-    for operand in task.operands:
-        if f"without {operand} " in f"{pattern} ":
-            return f"The operand {operand} has no effect on {name}: use it as the reference does."
-    if pattern.startswith("close but not equal"):
-        return "This looks like an approximation of the wanted function, such as gelu_tanh for gelu: use the exact one."
-    if pattern == "equals the bare accumulator":
-        return "Apply the reference's operations to acc."
+    if found := remedy(name, pattern):
+        return found
     if name in task.accumulates:
         return f"Return the change of {name} only: it is added to what {name} holds."
     return "Compare the formula with the reference, term by term."

@@ -65,6 +65,10 @@ def _result(started: float, finding: Finding | None, note: str = "", data: dict 
 def _from_reader(task: Task, error: GraphError) -> Finding:
     line = error.line if isinstance(error, ReadError) else None
     remedy = error.remedy
+    if error.code == "import" and "math" in error.message:
+        remedy = "Remove it: write numbers out (3.141592653589793), and import functions from codasmith.primitives."
+    if error.code == "reduction-used" and error.message.startswith("log "):
+        remedy = 'Return row_lse(x) for the logarithm of a row\'s sum of exponentials: {"lse": row_lse(x)}.'
     if error.code == "unknown-operand":
         for name in task.tensors:
             if error.message.startswith(f"The parameter {name} "):

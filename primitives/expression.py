@@ -184,9 +184,9 @@ class Expressions:
             return square if n == 2 else self.node("mul", (square, base if n == 3 else square), e)
         op = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(n)
         if op is None:
-            raise ReadError(
-                e.lineno, f"The exponent {n:g} is not one of 2, 3, 4, 0.5, -0.5, -1.", "Multiply instead.", "operator"
-            )
+            message = f"The exponent {n:g} is not one of 2, 3, 4, 0.5, -0.5, -1."
+            remedy = "Multiply those: x ** 1.5 is x * sqrt(x), x ** 5 is x ** 4 * x, x ** -2 is (1 / x) ** 2."
+            raise ReadError(e.lineno, message, remedy, "operator")
         return self.node(op, (base,), e)
 
     def _compare(self, e: ast.Compare, scope: Scope) -> int:

@@ -42,11 +42,16 @@ WRONG = {
         "linear_bias_gelu",
         'return {"y": gelu(acc - bias)}',
         "bias negated",
-        "term by term",
+        "Change the sign with which bias",
     ),
-    "a factor": ("linear_bias_gelu", 'return {"y": 2.0 * gelu(acc + bias)}', "constant factor of 2;", "term by term"),
-    "a sign": ("linear_bias_gelu", 'return {"y": -gelu(acc + bias)}', "sign is flipped", "term by term"),
-    "an offset": ("linear_bias_gelu", 'return {"y": gelu(acc + bias) + 0.5}', "constant offset of 0.5", "term by term"),
+    "a factor": ("linear_bias_gelu", 'return {"y": 2.0 * gelu(acc + bias)}', "constant factor of 2;", "Divide y by 2"),
+    "a sign": ("linear_bias_gelu", 'return {"y": -gelu(acc + bias)}', "sign is flipped", "Change the sign of y"),
+    "an offset": (
+        "linear_bias_gelu",
+        'return {"y": gelu(acc + bias) + 0.5}',
+        "constant offset of 0.5",
+        "Subtract 0.5 from y",
+    ),
     "an approximation": (
         "linear_bias_gelu",
         'return {"y": gelu_tanh(acc + bias)}',
@@ -57,7 +62,7 @@ WRONG = {
         "rmsnorm_swiglu",
         'a, b = unpack(acc * rstd); return {"o": silu(b) * a}',
         "even and odd columns of acc exchanged",
-        "term by term",
+        "Exchange the two names",
     ),
     "a scale left at one": (
         "rmsnorm_swiglu",
@@ -66,7 +71,7 @@ WRONG = {
         "rstd has no effect",
     ),
     "another activation": ("linear_bias_gelu", 'return {"y": silu(acc + bias)}', "differs from the reference", "term"),
-    "all zero": ("linear_bias_gelu", 'return {"y": 0.0 * (acc + bias)}', "all zero", "term by term"),
+    "all zero": ("linear_bias_gelu", 'return {"y": 0.0 * (acc + bias)}', "all zero", "does not depend on acc"),
 }
 PARAMETERS = {"linear_bias_gelu": "acc, bias", "rmsnorm_swiglu": "acc, rstd"}
 
