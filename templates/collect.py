@@ -95,7 +95,7 @@ def _checked(data: Any, asked: Signature, tier: str) -> Signature:
         found = Signature.model_validate(data)
     except (ValidationError, RecursionError):
         raise ValueError("its signature is none") from None
-    free = {"fields": found.fields}
+    free: dict[str, Any] = {"fields": found.fields}
     if tier == "cutedsl":
         free |= {"mode": found.mode, "d": found.d, "c": found.c, "arguments": found.arguments}
     if asked.model_copy(update=free) != found:
