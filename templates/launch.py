@@ -9,11 +9,14 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .signature import Argument, Signature, TensorSpec
+
+if TYPE_CHECKING:
+    from .bound import Launch
 
 TORCH_DTYPES = {
     "bf16": torch.bfloat16,
@@ -153,11 +156,11 @@ class Kernel:
         _runtime()
         self.signature = signature
         self._module = tvm_ffi.load_module(str(path))
-        self._gemm = self._module[signature.symbol]
+        self.gemm = self._module[signature.symbol]
         self._joins = {a.field: self._module[signature.join_symbol(a)] for a in signature.sinks if a.join != "select"}
         by_field = {a.field: a for a in signature.arguments}
-        self._places = tuple(_place(by_field.get(field)) for field in signature.fields)
-        self._finish = tuple((self._joins[a.field], a.field, a.name) for a in signature.sinks if a.join != "select")
+        self.places = tuple(_place(by_field.get(field)) for field in signature.fields)
+        self.joined = tuple((self._joins[a.field], a.field, a.name) for a in signature.sinks if a.join != "select")
         self._a, self._b, self._c, self._d = signature.a, signature.b, signature.c, signature.d
         self._a_transposed = signature.a_transposed
         self._schedulers: dict[int, tuple] = {}
@@ -191,31 +194,40 @@ class Kernel:
             with torch.cuda.device(a.device):
                 return self(inputs, outputs, workspace)
         if workspace is None:
-            workspace = self.workspace(inputs) if self._finish else _NOTHING
-        scheduler = self._schedulers.get(a.device.index)
-        if scheduler is None:
-            clusters = processors(a.device.index) // self.signature.schedule.cluster
-            scheduler = (clusters, None, self.signature.schedule.swizzle, None, None, None)
-            self._schedulers[a.device.index] = scheduler
+            workspace = self.workspace(inputs) if self.joined else _NOTHING
         sources = (inputs, outputs, workspace)
         values = tuple(
             None if source is None else sources[source][name] if not expand else sources[source][name][None]
-            for source, name, expand in self._places
+            for source, name, expand in self.places
         )
-        self._gemm(
+        self.gemm(
             a.t() if self._a_transposed else a,
             inputs[self._b],
             outputs[self._d] if self._d else None,
             inputs[self._c] if self._c else None,
             values,
-            scheduler,
+            self.scheduler(a.device.index),
             None,
             None,
             None,
         )
-        for join, field, name in self._finish:
+        for join, field, name in self.joined:
             join(workspace[field], outputs[name])
         return None
+
+    def scheduler(self, device: int) -> tuple:
+        scheduler = self._schedulers.get(device)
+        if scheduler is None:
+            clusters = processors(device) // self.signature.schedule.cluster
+            scheduler = (clusters, None, self.signature.schedule.swizzle, None, None, None)
+            self._schedulers[device] = scheduler
+        return scheduler
+
+    def bound(self, inputs: dict[str, Any]) -> Launch:
+        """A launch for all inputs of these shapes, dtypes and device, with everything looked up beforehand."""
+        from .bound import bound
+
+        return bound(self, inputs)
 
 
 _NOTHING: dict[str, torch.Tensor] = {}

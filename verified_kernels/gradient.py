@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from ..tasks import Task
 from . import unfused
@@ -21,12 +22,15 @@ class _Recompute(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, task: Task, forward: Callable, *values: Value):
         ctx.task = task
-        ctx.places = tuple(i for i, v in enumerate(values) if isinstance(v, torch.Tensor))
-        ctx.constants = tuple(None if isinstance(v, torch.Tensor) else v for v in values)
-        ctx.save_for_backward(*(values[i] for i in ctx.places))
+        ctx.places = places = [i for i, v in enumerate(values) if isinstance(v, torch.Tensor)]
+        if len(places) == len(values):
+            ctx.constants = (None,) * len(values)
+            ctx.save_for_backward(*values)
+        else:
+            ctx.constants = tuple(None if isinstance(v, torch.Tensor) else v for v in values)
+            ctx.save_for_backward(*(values[i] for i in places))
         ctx.set_materialize_grads(False)
-        with torch._C._AutoDispatchBelowAutograd():
-            return forward(*values)
+        return forward(values)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None):
@@ -47,18 +51,37 @@ class _Recompute(torch.autograd.Function):
         return None, None, *(by_place.get(i) for i in range(len(values)))
 
 
+# Function.apply asks first whether torch.func is at work, which costs as much as the function: below it.
+_apply_outside_transforms = super(torch.autograd.Function, _Recompute).apply
+
+
+def recomputing(task: Task, forward: Callable, values: tuple[Value, ...]) -> Any:
+    """What `forward` makes of the inputs, with the reference's gradient; `forward` takes one tuple.
+
+    Only where no transform of torch.func is active.
+    """
+    return _apply_outside_transforms(task, forward, *values)
+
+
 def differentiable(task: Task, forward: Callable) -> Callable:
     """The operator's function for the autograd key; `forward` dispatches to the key below."""
 
+    def below(values: tuple[Value, ...]):
+        with torch._C._AutoDispatchBelowAutograd():
+            return forward(*values)
+
     def function(*values: Value):
-        if torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values):
-            if task.accumulates:
+        wanted = torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
+        if task.accumulates:
+            if wanted:
                 raise RuntimeError(
                     f"{task.name} adds to {', '.join(task.accumulates)} in place and has no gradient; "
                     "call it under torch.no_grad()"
                 )
-            return _Recompute.apply(task, forward, *values)
-        with torch._C._AutoDispatchBelowAutograd():
-            return forward(*values)
+            return below(values)
+        # Forward-mode differentiation has no rule here: the autograd function says so where it would be needed.
+        if wanted or forward_ad._current_level >= 0:
+            return _Recompute.apply(task, below, *values)
+        return below(values)
 
     return function

@@ -1,15 +1,15 @@
 """One operator's computation: decide whether a kernel may take these inputs, then launch it or the reference.
 
-Decisions are remembered by shapes, strides, dtypes, devices and alignment, so that a repeated call costs
-a lookup and a launch.  Nothing here waits for the GPU.
+Decisions are remembered by shapes, strides, dtypes, devices, alignment and who wants a gradient, so that a
+repeated call costs a lookup and a launch.  Nothing here waits for the GPU.
 """
 
 from __future__ import annotations
 
-import math
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import torch
@@ -25,8 +25,13 @@ from .errors import FallbackWarning, InputError, OutsideDomain, RegistryError
 from .record import CompiledObject, Evidence
 from .sizes import Value, sizes_of
 from .store import Entry
+from .watched import by_mode, guard, watched
 
 REMEMBERED = 4096  # decisions kept; a server that sees ever new shapes must not grow without bound
+PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+
+Fresh = tuple[torch.Tensor, ...]
+"""The new outputs, in the task's order, without those accumulated in place."""
 
 
 class Kernel(Protocol):
@@ -34,17 +39,19 @@ class Kernel(Protocol):
 
     signature: Signature
 
-    def __call__(self, inputs: dict[str, Any], outputs: dict[str, torch.Tensor]) -> None: ...
+    def bound(self, inputs: dict[str, Any]) -> Callable[[tuple[Value, ...]], Fresh]: ...
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Plan:
-    """What to do with inputs of one kind: launch the kernel, or run the reference for a reason."""
+    """What to do with inputs of one kind: launch a kernel, or run the reference for a reason."""
 
-    kernel: Kernel | None
-    outputs: tuple[tuple[str, tuple[int, ...], torch.dtype, bool], ...] = ()
-    """Name, shape, dtype, and whether rows may be left alone."""
+    launch: Callable[[tuple[Value, ...]], Fresh] | None
     reason: str = ""
+    differentiable: bool = False
+    """Whether some input asks for a gradient."""
+    guard: Callable[..., bool] | None = None
+    """Whether tensors are of this plan's kind, alignment aside; made when the plan is met again."""
 
 
 @dataclass
@@ -60,24 +67,23 @@ class Runner:
     """Why there are no entries, where there are none."""
     _plans: dict[tuple, Plan] = field(default_factory=dict)
     _kernels: dict[str, Kernel | str] = field(default_factory=dict)
+    _last: Plan | None = None
+    """The plan of the latest call that went straight to a kernel."""
     _warned: bool = False
 
-    def __call__(self, *values: Value) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    def __call__(self, *values: Value) -> torch.Tensor | Fresh:
         """The new outputs, in order; the only one bare. Accumulated outputs are written in place."""
         plan = self.plan(values)
-        if plan.kernel is None:
+        if plan.launch is None:
             self._refuse(plan.reason)
             fresh = unfused.run(self.task, values)
         else:
-            fresh = self._launch(plan.kernel, plan, values)
+            fresh = plan.launch(values)
         return fresh[0] if len(fresh) == 1 else fresh
 
     def plan(self, values: tuple[Value, ...]) -> Plan:
         """Kernel or reference. Raises InputError for inputs that do not fit the task at all."""
-        key = tuple(
-            (v.shape, v.stride(), v.dtype, v.device, v.data_ptr() & 63) if isinstance(v, torch.Tensor) else None
-            for v in values
-        )
+        key = self._key(values)
         plan = self._plans.get(key)
         if plan is None:
             if len(self._plans) >= REMEMBERED:
@@ -85,22 +91,46 @@ class Runner:
             plan = self._plans[key] = self._decide(values)
         return plan
 
-    def _launch(self, kernel: Kernel, plan: Plan, values: tuple[Value, ...]) -> tuple[torch.Tensor, ...]:
-        inputs = dict(zip(self.task.tensors, values, strict=True))
-        device = inputs[self.task.gemm.a].device
-        outputs = {name: inputs[name] for name in self.task.accumulates}
-        fresh = []
-        for name, shape, dtype, left_alone in plan.outputs:
-            # Rows whose index selects nothing are not written; NaN is what `select` means there.
-            result = (
-                torch.full(shape, math.nan, dtype=dtype, device=device)
-                if left_alone
-                else torch.empty(shape, dtype=dtype, device=device)
-            )
-            outputs[name] = result
-            fresh.append(result)
-        kernel(inputs, outputs)
-        return tuple(fresh)
+    def remembered(self, values: tuple[Value, ...]) -> Plan | None:
+        """The plan of a kind of inputs seen before, if it is to launch a kernel that only returns new tensors, and
+        nothing watches the call. values: as many as the task has."""
+        tensors: Sequence[Any] = values
+        if self._scalars:
+            tensors = [values[i] for i in self._places]
+            for i in self._scalars:
+                if type(values[i]) is not float and type(values[i]) is not int:
+                    return None
+        last = self._last
+        if last is not None and last.guard(*tensors) and not by_mode() and _aligned(tensors):
+            return last
+        if self.task.accumulates or watched():
+            return None
+        for tensor in tensors:
+            if type(tensor) not in PLAIN:
+                return None
+        plan = self._plans.get(self._key(values))
+        if plan is None or plan.launch is None:
+            return None
+        if _aligned(tensors):
+            plan.guard = plan.guard or guard(tensors)
+            self._last = plan
+        return plan
+
+    def _key(self, values: tuple[Value, ...]) -> tuple:
+        if self._scalars:
+            values = tuple([values[i] for i in self._places])
+        # A list, not a generator: half the time.  The mode stands here for the guard, which depends on it.
+        kinds = [(v.shape, v.stride(), v.dtype, v.get_device(), v.data_ptr() & 63, v.requires_grad) for v in values]
+        return (torch.is_inference_mode_enabled(), *kinds)
+
+    @cached_property
+    def _places(self) -> tuple[int, ...]:
+        """Where the tensors stand among the inputs."""
+        return tuple(i for i, t in enumerate(self.task.tensors.values()) if t.dimensions)
+
+    @cached_property
+    def _scalars(self) -> tuple[int, ...]:
+        return tuple(i for i, t in enumerate(self.task.tensors.values()) if not t.dimensions)
 
     def _decide(self, values: tuple[Value, ...]) -> Plan:
         sizes = sizes_of(self.task, values)
@@ -130,7 +160,8 @@ class Runner:
             if isinstance(kernel, str):
                 reason = kernel
                 continue
-            return Plan(kernel, self._outputs(compiled.signature, sizes))
+            differentiable = any(t.requires_grad for t in tensors.values())
+            return Plan(kernel.bound(inputs), differentiable=differentiable)
         return Plan(None, reason=reason or "the entry holds no compiled object; verify the kernel again")
 
     def _candidates(
@@ -139,14 +170,6 @@ class Runner:
         if self.batch_invariant:
             return [(entry, compiled) for entry, seen in entries[:1] for compiled in choice.pinned(seen)]
         return [(entry, compiled) for entry, seen in entries for compiled in choice.by_shape(seen, sizes)]
-
-    def _outputs(self, signature: Signature, sizes: dict[str, int]) -> tuple:
-        selected = {a.name for a in signature.arguments if a.join == "select"}
-        return tuple(
-            (name, tensor.size(sizes), tensor.torch_dtype(signature.storage), name in selected)
-            for name, tensor in self.task.outputs.items()
-            if name not in self.task.accumulates
-        )
 
     def _kernel(self, entry: Entry, compiled: CompiledObject) -> Kernel | str:
         """The loaded kernel, or why it cannot be loaded."""
@@ -170,6 +193,14 @@ class Runner:
         if not self._warned:
             self._warned = True
             warnings.warn(f"{self.task.name} runs its unfused reference: {reason}", FallbackWarning, stacklevel=2)
+
+
+def _aligned(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether all start where fresh memory does, as far as a decision depends on it."""
+    for tensor in tensors:  # noqa: SIM110 (a generator costs as much as the whole loop)
+        if tensor.data_ptr() & 63:
+            return False
+    return True
 
 
 def _no_hopper(device: torch.device) -> str | None:

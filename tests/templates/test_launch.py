@@ -9,7 +9,7 @@ import torch
 from codasmith.gate.frame import frame_of
 from codasmith.primitives import read
 from codasmith.tasks import draw, load_task
-from codasmith.templates import launch
+from codasmith.templates import bound, launch
 from codasmith.templates.generate import generate
 from codasmith.templates.launch import Kernel, LaunchError, bind, refuse
 from codasmith.templates.schedule import SCHEDULES
@@ -43,6 +43,7 @@ def module(monkeypatch):
     monkeypatch.setattr(tvm_ffi, "load_module", lambda path: recorder)
     monkeypatch.setattr(launch, "processors", lambda device: 132)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: None)
+    monkeypatch.setattr(bound, "_current_device", lambda: None)
     return recorder
 
 
@@ -84,6 +85,51 @@ def test_scalars_go_as_numbers(module):
     kernel(inputs, kernel.outputs_like(inputs))
     values = module.calls[0][1][4]
     assert [v for v in values if isinstance(v, float)] == [inputs["alpha"], inputs["beta"]]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "residual_partial_rmsnorm",
+        "linear_accumulate",
+        "linear_alpha_beta_residual",
+        "rmsnorm_cross_entropy",
+        "residual_rmsnorm_bwd",
+        "swiglu_bwd",
+    ],
+)
+def test_a_bound_launch_calls_as_the_unbound_one_does(module, name):
+    task, signature = signature_of(name)
+    inputs = draw(task, task.correctness_workloads()[0])
+    kernel = Kernel(Path("x.so"), signature)
+    outputs = kernel.outputs_like(inputs)
+    kernel(inputs, outputs)
+    plain, module.calls = module.calls, []
+    fresh = kernel.bound(inputs)(tuple(inputs.values()))
+    assert [n for n, _ in module.calls] == [n for n, _ in plain]
+
+    given = {v.data_ptr() for v in inputs.values() if isinstance(v, torch.Tensor)}
+
+    def look(value):
+        """What must agree: an input's very memory; of a new tensor its form."""
+        if isinstance(value, tuple):
+            return [look(v) for v in value]
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.shape, value.stride(), value.dtype, value.data_ptr() if value.data_ptr() in given else "new"
+
+    assert [look(a) for _, a in module.calls] == [look(a) for _, a in plain]
+    assert [look(v) for v in fresh] == [look(outputs[n]) for n in task.outputs if n not in task.accumulates]
+    used = {id(v) for _, a in module.calls for v in (*a, *(a[4] if len(a) > 4 else ())) if isinstance(v, torch.Tensor)}
+    assert {id(v) for v in fresh} <= used
+
+
+def test_a_selected_output_starts_as_nan(module):
+    task, signature = signature_of("rmsnorm_cross_entropy")
+    inputs = draw(task, task.correctness_workloads()[0])
+    fresh = dict(zip(task.outputs, Kernel(Path("x.so"), signature).bound(inputs)(tuple(inputs.values())), strict=True))
+    (selected,) = (s.name for s in signature.sinks if s.join == "select")
+    assert fresh[selected].isnan().all()
 
 
 @pytest.mark.parametrize(

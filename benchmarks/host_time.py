@@ -1,0 +1,92 @@
+"""Host time of a warm operator call, by part: `python benchmarks/host_time.py [TASK]`.
+
+On a Hopper GPU it times the real kernel; elsewhere a recorder stands in for the compiled object and for the
+GPU, so that everything but the launch itself runs as it would.  Prints one JSON line of microseconds, each the
+best of many short windows: other processes disturb some of them and never make one shorter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+
+import torch
+from codasmith.gate.machine import environment
+from codasmith.tasks import Workload, draw
+from codasmith.templates import bound, launch
+from codasmith.verified_kernels import load, runner
+from codasmith.verified_kernels.watched import by_mode
+
+SIDE = 256
+
+
+class Recorder(dict):
+    """Stands in for a loaded object: any function by name, which does nothing."""
+
+    def __missing__(self, name: str) -> Callable:
+        return lambda *arguments: None
+
+
+def without_gpu() -> None:
+    """Let the whole path run on CPU tensors, up to the call into the compiled object."""
+    import tvm_ffi
+
+    tvm_ffi.load_module = lambda path: Recorder()
+    launch._runtime = lambda: None
+    launch.processors = lambda device: 132
+    launch.refuse = lambda signature, inputs: None
+    bound._current_device = lambda: None
+    runner._no_hopper = lambda device: None
+
+
+def microseconds(call: Callable, window: int = 200, windows: int = 200) -> float:
+    """The best mean over a window. On a GPU the windows start far ahead of it, so that nothing waits."""
+    on_gpu = torch.cuda.is_available()
+    for _ in range(20):
+        call()
+    best = float("inf")
+    for _ in range(10 if on_gpu else windows):
+        if on_gpu:
+            torch.cuda.synchronize()
+            torch.cuda._sleep(400_000_000)
+        started = time.perf_counter()
+        for _ in range(window):
+            call()
+        best = min(best, (time.perf_counter() - started) / window)
+    return round(1e6 * best, 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("task", nargs="?", default="rmsnorm_swiglu")
+    options = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        without_gpu()
+        warnings.simplefilter("ignore")  # it warns of the unknown environment, which is none
+    op = load(options.task, strict=True)
+    inputs = draw(op.task, Workload(sizes={s: SIDE for s in op.task.symbols}), device)
+    values, run = tuple(inputs.values()), op._runner
+    parts: dict[str, float] = {}
+    with torch.no_grad():
+        parts["call"] = microseconds(lambda: op(*values))
+        parts["call by keyword"] = microseconds(lambda: op(**inputs))
+        parts["through the dispatcher"] = microseconds(lambda: op.overload(*values))
+        plan, tensors = run.plan(values), [values[i] for i in run._places]
+        parts["modes"] = microseconds(by_mode)
+        parts["guard"] = microseconds(lambda: plan.guard(*tensors))
+        parts["key"] = microseconds(lambda: run._key(values))
+        parts["plan"] = microseconds(lambda: run.remembered(values))
+        parts["allocate and launch"] = microseconds(lambda: plan.launch(values))
+    wanting = [v.requires_grad_() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for v in values]
+    if not op.task.accumulates:
+        parts["call with gradient"] = microseconds(lambda: op(*wanting))
+    found = environment() or {"gpu": "none: a recorder stands in for the kernel", "torch": torch.__version__}
+    print(json.dumps({"task": options.task, "microseconds": parts, "environment": found}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Whether anything in this thread must see operators pass: a mode, a transform, a trace, autocast, a profiler.
+
+Where nothing does, the dispatcher would only find the implementation that we know already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch._C._dynamo.guards import TensorGuards
+from torch.autograd import forward_ad
+
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_function_modes = torch._C._len_torch_function_stack
+_transform = torch._C._functorch.peek_interpreter_stack
+_trace = torch._C._get_tracing_state
+_autocast = torch._C._is_any_autocast_enabled
+_profiler = torch.autograd._profiler_enabled
+
+
+def by_mode() -> bool:
+    """True under a dispatch or function mode, a profiler, or forward-mode AD: what no tensor's dispatch keys show."""
+    return _dispatch_modes() > 0 or _function_modes() > 0 or _profiler() or forward_ad._current_level >= 0
+
+
+def watched() -> bool:
+    """True as `by_mode`, and under torch.func, torch.jit.trace and autocast, which change the dispatch keys."""
+    return by_mode() or _autocast() or _transform() is not None or _trace() is not None
+
+
+def guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool]:
+    """A check, in one call into C++, whether as many values are tensors like these under the same dispatch keys.
+
+    Like: of the same class, dtype, device, shape and strides.  It is torch.compile's own; where a release of torch
+    has another, every check fails and nothing but time is lost.
+    """
+    try:
+        shapes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
+        made = TensorGuards(*tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides)
+        return made.check if made.check(*tensors) else _never
+    except TypeError:
+        return _never
+
+
+def _never(*tensors: torch.Tensor) -> bool:
+    return False
