@@ -93,7 +93,16 @@ def _jobs(
         return [(source, blank_signature(frame, schedule)) for schedule in schedules]
     if graph is None:
         raise ValueError("the closed tier compiles a graph; pass the one that read_stage returned")
-    made = [generate(graph, frame, schedule) for schedule in schedules]
+    made, refused = [], None
+    for schedule in schedules:
+        try:
+            made.append(generate(graph, frame, schedule))
+        except TemplateError as error:
+            if error.code != "tile-width":
+                raise
+            refused = error
+    if refused and not made:
+        raise refused
     return [(g.source, g.signature) for g in made]
 
 

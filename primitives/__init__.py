@@ -1,6 +1,6 @@
 """The vocabulary of epilogues: primitives, each with a torch meaning and a lowering, and the graph of them.
 
-One file a class of primitive (values, coordinates, pairs, reductions, stateful accumulation); vectors, tiles and
+One file a class of primitive (values, coordinates, pairs, heads, reductions, stateful accumulation); vectors, tiles and
 scalars are the task's operands, typed in `types`.  `reader` turns an epilogue's source into the graph
 without executing it; `interpret` computes a graph on tensors; `source` writes a graph as a candidate.
 Nothing here knows of GPUs or tasks.
@@ -11,6 +11,7 @@ Every primitive is an ordinary function on torch tensors too; `from codasmith.pr
 from .coordinates import column_index, row_index
 from .epilogue import epilogue
 from .graph import Builder, Graph, GraphError, Node
+from .heads import head_sum
 from .interpret import evaluate
 from .language import ReadError
 from .pairs import pack, rotate, unpack
@@ -96,6 +97,7 @@ __all__ = [
     "gelu_tanh",
     "gelu_tanh_grad",
     "gt",
+    "head_sum",
     "le",
     "log",
     "logical_and",

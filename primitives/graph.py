@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from .fold import fold
+from .heads import NARROWEST, WIDEST
 from .infer import infer
-from .node import ACC, COMPARISONS, CONST, EVEN, ODD, OPERAND, PACK, REDUCTIONS, GraphError, Node
+from .node import ACC, COMPARISONS, CONST, EVEN, HEAD_SUM, ODD, OPERAND, PACK, REDUCTIONS, GraphError, Node
 from .types import Operand, ValueType
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "COMPARISONS",
     "CONST",
     "EVEN",
+    "HEAD_SUM",
     "ODD",
     "OPERAND",
     "PACK",
@@ -134,6 +136,8 @@ class Builder:
 
         Raises GraphError if it has no meaning.
         """
+        if op == HEAD_SUM and len(args) == 2:
+            args, value = args[:1], self._head_dim(args[1])
         if args and all(self.nodes[a].op == CONST for a in args):
             folded = fold(op, [self.nodes[a].value for a in args])
             if folded is not None:
@@ -155,6 +159,17 @@ class Builder:
 
     def const(self, value: float) -> int:
         return self.add(CONST, value=value)
+
+    def _head_dim(self, i: int) -> float:
+        node = self.nodes[i]
+        if node.op == CONST and node.value % NARROWEST == 0 and NARROWEST <= node.value <= WIDEST:
+            return node.value
+        given = f"{node.value:g}" if node.op == CONST else "a value"
+        raise GraphError(
+            f"The head_dim of head_sum is {given}.",
+            f"Write a number, a multiple of {NARROWEST} up to {WIDEST}: head_sum(x, 128).",
+            "bad-head-dim",
+        )
 
     def rotate(self, x: int, cos: int, sin: int, *, line: int | None = None) -> int:
         """What `rotate(x, cos, sin)` stands for; the graph itself has no such node."""

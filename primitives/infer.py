@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .fold import FLOAT32_MAX
-from .node import ACC, COMPARISONS, CONST, EVEN, ODD, OPERAND, PACK, REDUCTIONS, GraphError, Node
+from .node import ACC, COMPARISONS, CONST, EVEN, HEAD_SUM, ODD, OPERAND, PACK, REDUCTIONS, GraphError, Node
 from .primitive import REGISTRY
 from .types import DOUBLE, FULL, HALF, SAME, WIDTHS, Operand, ValueDType, ValueType
 
@@ -57,6 +57,15 @@ def infer(node: Node, args: list[ValueType], operands: dict[str, Operand]) -> Va
                 "bad-pack",
             )
         return ValueType(rows=even.rows or odd.rows, cols=width * 2)
+    if node.op == HEAD_SUM:
+        (x,) = _exactly(1, node.op, args)
+        if not x.rows or x.cols != FULL or x.dtype != "f32":
+            raise GraphError(
+                f"head_sum adds up columns of a value as wide as the accumulator; this one is {x}.",
+                "Take it before unpack, of an expression of acc: head_sum(acc * acc, 128).",
+                "bad-head-sum",
+            )
+        return x
     if node.op not in REGISTRY or node.op in ("unpack", "rotate"):
         raise GraphError(f"{node.op!r} is not an operation of the graph.", "", "unknown-name")
     primitive = REGISTRY[node.op]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from .graph import ACC, COMPARISONS, CONST, EVEN, ODD, OPERAND, Graph, GraphError
+from .graph import ACC, COMPARISONS, CONST, EVEN, HEAD_SUM, ODD, OPERAND, Graph, GraphError
 from .primitive import REGISTRY
 from .types import FULL, WIDTHS, Operand
 
@@ -37,6 +37,8 @@ def evaluate(graph: Graph, acc: torch.Tensor, operands: Mapping[str, torch.Tenso
             value = torch.full((1, 1), node.value, dtype=acc.dtype, device=acc.device)
         elif node.op in (EVEN, ODD):
             value = REGISTRY["unpack"].torch(*args)[node.op == ODD]
+        elif node.op == HEAD_SUM:
+            value = REGISTRY[node.op].torch(_divisible(args[0], int(node.value)), node.value)
         elif node.op in COMPARISONS:
             args = [_numbers(a, acc) if types[i].dtype == "index" else a for i, a in zip(node.args, args, strict=True)]
             value = REGISTRY[node.op].torch(*args)
@@ -51,6 +53,16 @@ def evaluate(graph: Graph, acc: torch.Tensor, operands: Mapping[str, torch.Tenso
         # Never hand out the caller's own tensor, nor a view of it.
         outputs[name] = value.clone() if graph.nodes[i].op in (ACC, OPERAND, EVEN, ODD) else value
     return outputs
+
+
+def _divisible(x: torch.Tensor, head_dim: int) -> torch.Tensor:
+    if x.shape[-1] % head_dim:
+        raise GraphError(
+            f"The accumulator has {x.shape[-1]} columns, which are no whole heads of {head_dim}.",
+            f"Declare the product's columns as a multiple of {head_dim}, such as {head_dim}H.",
+            "bad-head-dim",
+        )
+    return x
 
 
 def _numbers(index: torch.Tensor, acc: torch.Tensor) -> torch.Tensor:

@@ -117,6 +117,7 @@ KNOWN: dict[str, str] = {
     "inf": "Write a large number such as 1e30.",
     "dict": 'Write return {"name": value}.',
     "dropout": "Leave it out: the vocabulary has no random numbers.",
+    "rms_norm": "Over a head: acc * rsqrt(head_sum(acc * acc, 128) / 128 + 1e-6); a row's is a later stage's.",
     "arange": "Write column_index(y) or row_index(y).",
     "one_hot": "Write where(column_index(y) == target, 1.0, 0.0).",
     **dict.fromkeys(("tril", "triu"), "Write where(column_index(y) <= row_index(y), y, 0.0), or as needed."),

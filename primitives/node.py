@@ -10,6 +10,7 @@ OPERAND = "operand"
 EVEN = "even"  # the first value of unpack
 ODD = "odd"  # the second
 PACK = "pack"
+HEAD_SUM = "head_sum"  # the width of a head is the node's value
 
 REDUCTIONS = {
     "row_sum": ("row", "sum"),
@@ -45,7 +46,7 @@ class Node(BaseModel):
     name: str = ""
     """The operand's name, for op "operand"."""
     value: float = 0.0
-    """The number, for op "const"."""
+    """The number, for op "const"; the columns of a head, for op "head_sum"."""
     line: int | None = None
     """Where it stands in the candidate's source; no part of the digest."""
 

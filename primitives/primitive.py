@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Class = Literal["values", "coordinates", "pairs", "vectors", "reductions", "stateful"]
+Class = Literal["values", "coordinates", "pairs", "vectors", "heads", "reductions", "stateful"]
 
 
 @dataclass(frozen=True)

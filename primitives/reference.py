@@ -12,6 +12,7 @@ _GROUPS: dict[Class, tuple[str, int]] = {
     "values": ("Values (one element at a time; cost: instructions, no bytes)", 1),
     "coordinates": ("Coordinates (where an element stands; no bytes moved)", 2),
     "pairs": ("Pairs of adjacent columns (no bytes moved)", 2),
+    "heads": ("Heads: groups of columns, known before anything is stored (no bytes moved)", 3),
     "reductions": ("Reductions (only as returned values; 4 bytes a row or column, and tile)", 3),
     "stateful": ("Stateful accumulation (only as returned values)", 3),
 }

@@ -6,7 +6,7 @@ import builtins
 import keyword
 from collections import Counter
 
-from .graph import ACC, CONST, EVEN, ODD, OPERAND, Graph, Node
+from .graph import ACC, CONST, EVEN, HEAD_SUM, ODD, OPERAND, Graph, Node
 from .language import PACKAGE
 from .primitive import REGISTRY
 
@@ -23,7 +23,7 @@ _WORDS = {
     **{"where": "chosen", "pack": "packed", "clamp": "limited", "softcap": "capped", "abs": "magnitude"},
     **{"maximum": "larger", "minimum": "smaller", "logical_and": "both", "logical_or": "either"},
     **{"exp": "e", "tanh": "t", "sigmoid": "s", "sqrt": "root", "rsqrt": "inverse_root", "reciprocal": "inverse"},
-    **{"cos": "cosine", "sin": "sine", "column_index": "column", "row_index": "row"},
+    **{"cos": "cosine", "sin": "sine", "column_index": "column", "row_index": "row", "head_sum": "of_head"},
 }
 _GATES = {"sigmoid", "silu", "gelu", "gelu_tanh", "relu", "relu_sq"}
 _LONGEST = 60
@@ -91,6 +91,8 @@ class _Writer:
             return f"{left} {symbol} {right}", strength
         if node.op == "neg":
             return f"-{self._argument(node.args[0], _UNARY + 1)}", _UNARY
+        if node.op == HEAD_SUM:
+            return f"{self._imported(node.op)}({self.written[node.args[0]][0]}, {int(node.value)})", _ATOM
         return f"{self._imported(node.op)}({', '.join(self.written[a][0] for a in node.args)})", _ATOM
 
     def _argument(self, i: int, strength: int) -> str:

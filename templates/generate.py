@@ -13,7 +13,7 @@ from typing import Literal
 
 from jinja2 import Environment
 
-from ..primitives.graph import ACC, COMPARISONS, CONST, EVEN, ODD, OPERAND, PACK, REDUCTIONS, Graph
+from ..primitives.graph import ACC, COMPARISONS, CONST, EVEN, HEAD_SUM, ODD, OPERAND, PACK, REDUCTIONS, Graph
 from ..primitives.primitive import REGISTRY
 from ..primitives.types import DOUBLE, FULL, HALF, SAME
 from . import ABI
@@ -37,12 +37,20 @@ from quack.epilogue.frontend import pack, unpack
 from quack.epilogue.ops import ColVecLoad, ColVecReduce, ColVecSelect, OnlineLSEReduce, RowVecLoad, RowVecReduce, Scalar, TileLoad
 
 from codasmith.templates import device
-from codasmith.templates.resources import ColumnIndex, HalvesRowVecLoad, RowIndex
+from codasmith.templates.resources import ColumnIndex, HalvesRowVecLoad, HeadSum, RowIndex
 from codasmith.templates.sinks import MaskedColVecReduce, MaskedRowVecReduce
 
 {% for field in indices %}
 {{ field }} = ColVecLoad("{{ field }}")
 {% endfor %}
+{% if heads %}
+
+def before({{ prepass_parameters | join(", ") }}):
+{% for line in prepass %}
+    {{ line }}
+{% endfor %}
+    return { {%- for name, value in heads.items() %}"{{ name }}": {{ value }}, {% endfor -%} }
+{% endif %}
 
 
 @gemm_epilogue(
@@ -50,6 +58,10 @@ from codasmith.templates.sinks import MaskedColVecReduce, MaskedRowVecReduce
     ops={ {%- for name, op in ops.items() %}"{{ name }}": {{ op }}, {% endfor -%} },
     outs={ {%- for name, op in sinks.items() %}"{{ name }}": {{ op }}, {% endfor -%} },
     extra_ops=({% for field in indices if field not in ops %}{{ field }}, {% endfor %}),
+{% if heads %}
+    prepass=before,
+    prepass_outs=({% for name in heads %}"{{ name }}", {% endfor %}),
+{% endif %}
     mode="{{ mode }}",
 )
 def epilogue({{ parameters | join(", ") }}):
@@ -134,6 +146,9 @@ class _Writer:
         self.d: str | None = None
         self.c: str | None = None
         self.lanes: list[list[str]] = []
+        self.heads: dict[str, str] = {}
+        self.prepass: list[str] = []
+        self.prepass_parameters = ["acc"]
         nodes = graph.nodes
         self.compared = {nodes[a].name for n in nodes if n.op in COMPARISONS for a in n.args if nodes[a].op == OPERAND}
         """Among them, the operands of column numbers that are also values."""
@@ -145,7 +160,7 @@ class _Writer:
     # --- the whole -----------------------------------------------------------------------------
 
     def write(self) -> Generated:
-        parameters = ["acc", *self._load_operands(), *self._load_coordinates()]
+        parameters = ["acc", *self._load_operands(), *self._load_coordinates(), *self._load_heads()]
         self._load_lanes()
         for name in self.frame.outputs:
             if name not in self.graph.outputs:
@@ -165,6 +180,9 @@ class _Writer:
             stores=self.stores,
             ops=self.ops,
             sinks=self.sinks,
+            heads=self.heads,
+            prepass=self.prepass,
+            prepass_parameters=self.prepass_parameters,
             mode=self.mode,
             parameters=parameters,
             body=self.body,
@@ -255,6 +273,8 @@ class _Writer:
                 self.lanes.append(self._operand_lanes(node.name, i, pair, packed))
             elif node.op in ("column_index", "row_index"):
                 self.lanes.append(self._coordinate_lanes(i))
+            elif node.op == HEAD_SUM:
+                self.lanes.append(self._unpacked(f"h_{i}", i) if pair else [f"h_{i}"])
             elif node.op in (EVEN, ODD):
                 lanes = args[0]
                 chosen = lanes[0] if node.op == EVEN or len(lanes) == 1 else lanes[1]
@@ -311,6 +331,77 @@ class _Writer:
             self.body.append(f"{variable} = {template.format(**words)}")
             result.append(variable)
         return result
+
+    # --- heads ---------------------------------------------------------------------------------
+
+    def _load_heads(self) -> list[str]:
+        """Write the function that runs over the accumulator before the stores, and return what it gives."""
+        roots = {i: n for i, n in enumerate(self.graph.nodes) if n.op == HEAD_SUM}
+        if not roots:
+            return []
+        for node in roots.values():
+            self._check_heads(int(node.value))
+        needed = set()
+        for i in reversed(range(len(self.graph.nodes))):
+            if i in needed or i in roots:
+                needed.update(self.graph.nodes[i].args)
+        lanes: list[list[str]] = []
+        body, self.body = self.body, self.prepass
+        for i, node in enumerate(self.graph.nodes):
+            lanes.append(self._lane_before(i, [lanes[a] for a in node.args]) if i in needed else [])
+        self.body = body
+        for i, node in roots.items():
+            self.heads[f"h_{i}"] = lanes[node.args[0]][0]
+            self.ops[f"h_{i}"] = f'HeadSum("h_{i}")'
+            self.arguments.append(Argument(field=f"h_{i}", name=HEAD_SUM, role="constant", value=int(node.value)))
+        return list(self.heads)
+
+    def _lane_before(self, i: int, args: list[list[str]]) -> list[str]:
+        node = self.graph.nodes[i]
+        if node.op == ACC:
+            return ["acc"]
+        if node.op == CONST:
+            return [_literal(node.value)]
+        if node.op == OPERAND and self.operands[node.name].kind != "tile":
+            field = f"x_{node.name}"
+        elif node.op in ("column_index", "row_index"):
+            field = f"i_{node.op}"
+        elif node.op in (OPERAND, EVEN, ODD, PACK, HEAD_SUM):
+            what = f"the tile {node.name}" if node.op == OPERAND else f"{node.op}"
+            raise TemplateError(
+                f"A head_sum is taken of {what}, which the accumulator's first walk does not have.",
+                "Take it of an expression of acc, vectors and scalars.",
+                "bad-head-sum",
+            )
+        else:
+            return self._apply(i, args)
+        if field not in self.prepass_parameters:
+            self.prepass_parameters.append(field)
+        return [field]
+
+    def _check_heads(self, head_dim: int) -> None:
+        if self.mode == "packed_cd_b16x2":
+            raise TemplateError(
+                "The epilogue uses head_sum and values of 2N columns together.",
+                "Keep to one of the two.",
+                "packed-heads",
+            )
+        b = self.frame.tensors[self.frame.b].shape
+        coefficient, symbol = b[0 if self.frame.b_transposed else 1]
+        if coefficient % head_dim:
+            raise TemplateError(
+                f"head_sum adds up {head_dim} columns, and the product has {'' if coefficient == 1 else coefficient}"
+                f"{symbol or coefficient} of them, not always a multiple.",
+                f"Declare them as {head_dim}H in the task, or use another head_dim.",
+                "bad-head-dim",
+            )
+        if self.schedule.tile_n % head_dim:
+            raise TemplateError(
+                f"The schedule {self.schedule.name} has tiles of {self.schedule.tile_n} columns, no whole heads of "
+                f"{head_dim}.",
+                "Use another schedule, or a head_dim that divides its tile.",
+                "tile-width",
+            )
 
     # --- stores --------------------------------------------------------------------------------
 

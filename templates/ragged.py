@@ -11,7 +11,7 @@ import math
 
 import torch
 
-from ..primitives.graph import ACC, CONST, EVEN, ODD, OPERAND, PACK, Graph
+from ..primitives.graph import ACC, CONST, EVEN, HEAD_SUM, ODD, OPERAND, PACK, Graph
 from ..primitives.primitive import REGISTRY
 
 FINITE = "finite"
@@ -45,7 +45,7 @@ def _values(graph: Graph, direction: str, loose: frozenset[str]) -> list[Abstrac
             values.append(beyond if zero else FINITE)
         elif node.op in ("column_index", "row_index"):
             values.append(FINITE)
-        elif node.op in (EVEN, ODD):
+        elif node.op in (EVEN, ODD, HEAD_SUM):
             values.append(args[0])
         elif node.op == PACK:
             values.append(args[0] if args[0] == args[1] else (ANY if ANY in args else FINITE))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cutlass
 import cutlass.cute as cute
 from cutlass import Float32
-from quack.epilogue.ops import EpiOp, RowVecLoad
+from quack.epilogue.ops import EpiOp, GroupedColStatsBase, RowVecLoad
 
 
 class _Index(EpiOp):
@@ -91,3 +91,10 @@ class HalvesRowVecLoad(RowVecLoad):
         shared = ctx.partition_for_epilogue_fn(cute.make_tensor(smem_tensor.iterator, spread))
         first = cute.group_modes(shared, 3, cute.rank(shared))[None, None, None, 0]
         return [shared, cute.make_rmem_tensor(first.layout, gemm.acc_dtype)]
+
+
+class HeadSum(GroupedColStatsBase):
+    """Per row and head, the sum of what the function before the stores returns; its argument is the head's width."""
+
+    def stat_value(self, total, group_cols):
+        return total

@@ -7,9 +7,9 @@ from codasmith.primitives import GraphError, Operand, evaluate, read
 
 M = N = 8
 IMPORTS = (
-    "from codasmith.primitives import clamp, col_sum, column_index, epilogue, exp, gelu, gelu_grad, minimum, pack\n"
-    "from codasmith.primitives import row_absmax, row_index, row_lse, row_sum, select, sigmoid, silu, silu_grad\n"
-    "from codasmith.primitives import softcap, unpack, rotate, where\n"
+    "from codasmith.primitives import clamp, col_sum, column_index, epilogue, exp, gelu, gelu_grad, head_sum, minimum\n"
+    "from codasmith.primitives import pack, row_absmax, rsqrt, row_index, row_lse, row_sum, select, sigmoid, silu\n"
+    "from codasmith.primitives import silu_grad, softcap, unpack, rotate, where\n"
 )
 
 
@@ -205,3 +205,39 @@ def test_coordinates_need_a_value_that_fills_the_tile(draw, body):
 def test_column_numbers_are_not_computed_with(draw):
     with pytest.raises(GraphError, match="compare them"):
         run('return {"o": acc + target}', draw(M, N), {"target": torch.arange(M)}, {"target": "index"})
+
+
+def test_head_sums_make_a_norm_of_each_head(draw):
+    acc, gamma = draw(M, 96), draw(96)
+    body = 'return {"o": acc * rsqrt(head_sum(acc * acc, 32) / 32 + 1e-6) * gamma}'
+    out = run(body, acc, {"gamma": gamma}, {"gamma": "row"})
+    close(out, o=F.rms_norm(acc.unflatten(-1, (3, 32)), (32,), eps=1e-6).flatten(-2) * gamma)
+
+
+def test_a_head_sum_may_be_unpacked_and_reduced(draw):
+    acc = draw(M, 64)
+    body = """s = head_sum(acc, 64)
+a, b = unpack(s * acc)
+return {"o": a - b, "t": row_sum(s)}"""
+    total = acc.sum(-1, keepdim=True)
+    close(run(body, acc, {}, {}), o=total * (acc[:, 0::2] - acc[:, 1::2]), t=64 * total[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("head_sum(acc, 24)", "head_dim of head_sum is 24. Write a number, a multiple of 32"),
+        ("head_sum(acc, 512)", "multiple of 32 up to 256"),
+        ("head_sum(acc, acc)", "head_dim of head_sum is a value"),
+        ("head_sum(row, 32)", "value as wide as the accumulator"),
+        ("head_sum(pack(acc, acc), 32)", "Take it before unpack"),
+    ],
+)
+def test_head_sums_that_have_no_meaning(draw, body, message):
+    with pytest.raises(GraphError, match=message):
+        run(f'return {{"o": acc + {body}}}', draw(M, 64), {"row": draw(64)}, {"row": "row"})
+
+
+def test_an_accumulator_of_no_whole_heads_is_refused(draw):
+    with pytest.raises(GraphError, match="8 columns, which are no whole heads of 32"):
+        run('return {"o": acc + head_sum(acc, 32)}', draw(M, N), {}, {})

@@ -79,7 +79,7 @@ BINARY = {
 ELSEWHERE = {
     *("clamp", "where", "logical_and", "logical_or", "unpack", "pack", "rotate", "row_sum", "col_sum"),
     *("row_max", "col_max", "row_absmax", "col_absmax", "row_lse", "select"),
-    *("column_index", "row_index"),
+    *("column_index", "row_index", "head_sum"),
 }
 
 numbers = st.floats(-20, 20).filter(lambda x: abs(x) > 1e-3)
@@ -164,6 +164,11 @@ def test_coordinates_count_the_columns_and_rows_of_what_they_are_given():
 def test_coordinates_of_narrow_dtypes_are_exact():
     columns = REGISTRY["column_index"].torch(torch.zeros(1, 70_001, dtype=torch.bfloat16))
     assert columns[0, -1].item() == 70_000
+
+
+def test_a_head_sum_stands_in_every_column_of_its_head():
+    x = tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
+    assert REGISTRY["head_sum"].torch(x, 2).tolist() == [[3, 3, 7, 7], [11, 11, 15, 15]]
 
 
 def test_lse_of_large_values_does_not_overflow():

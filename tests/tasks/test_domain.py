@@ -16,7 +16,8 @@ def test_correctness_workloads_are_legal_ragged_and_of_every_family(task, storag
         assert workload.storage == storage
         assert task.k.size(workload.sizes) % 8 == 0
     widths = [task.n.size(w.sizes) for w in workloads]
-    assert all(width % 64 for width in widths)
+    # Whole heads of 128 cannot be ragged under a tile of 128 columns: under one of 256 they are.
+    assert all(width % max(64, 2 * task.n.coefficient) for width in widths)
     rows = [task.m.size(w.sizes) for w in workloads]
     assert min(rows) <= 8 and max(rows) > 1000
     if not task.gemm.a_transposed:

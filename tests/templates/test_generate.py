@@ -8,7 +8,10 @@ from codasmith.templates.errors import TemplateError
 from codasmith.templates.generate import generate
 from codasmith.templates.schedule import SCHEDULES
 
-IMPORT = "from codasmith.primitives import col_sum, column_index, epilogue, pack, row_index, row_sum, select, unpack, where\n"
+IMPORT = (
+    "from codasmith.primitives import col_sum, column_index, epilogue, head_sum, pack, row_index, row_sum, select\n"
+    "from codasmith.primitives import unpack, where\n"
+)
 
 
 @task(
@@ -107,3 +110,50 @@ def test_a_column_sum_is_masked_where_a_vector_may_hold_anything_beyond_the_last
     def weighted(x, w, v): ...
 
     assert f'"y_c": {sink}(' in made(weighted, 'return {"c": col_sum(acc * v)}').source
+
+
+@task(
+    gemm="x @ w.T",
+    level=3,
+    x=Tensor("M K"),
+    w=Tensor("128H K"),
+    scale=Tensor("M", "f32"),
+    res=Tensor("M 128H"),
+    out={"y": Tensor("M 128H")},
+)
+def headed(x, w, scale, res): ...
+
+
+def test_what_a_head_sum_is_taken_of_is_computed_before_the_stores():
+    kernel = made(headed, 'q = acc * scale\nreturn {"y": q * head_sum(q * q, 128) + res}')
+    before = kernel.source.split("def before(acc, x_scale):")[1].split("@gemm_epilogue")[0]
+    assert "(acc * x_scale)" in before
+    assert "res" not in before
+    widths = {a.name: a.value for a in kernel.signature.arguments if a.role == "constant"}
+    assert widths == {"head_sum": 128}
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ('return {"y": acc + head_sum(acc + res, 128)}', "bad-head-sum"),
+        ('return {"y": acc + head_sum(head_sum(acc, 128), 128)}', "bad-head-sum"),
+        ('a, b = unpack(acc)\nreturn {"y": acc + head_sum(pack(b, a), 128)}', "bad-head-sum"),
+        ('return {"y": acc + head_sum(acc, 256)}', "bad-head-dim"),
+    ],
+)
+def test_a_head_sum_of_what_the_first_walk_does_not_have_is_refused(body, code):
+    with pytest.raises(TemplateError) as caught:
+        made(headed, body)
+    assert caught.value.code == code
+
+
+def test_schedules_whose_tiles_hold_no_whole_heads_are_skipped():
+    fitting = []
+    for schedule in SCHEDULES:
+        try:
+            fitting.append(made(headed, 'return {"y": acc * head_sum(acc, 128)}', schedule).signature.schedule.tile_n)
+        except TemplateError as error:
+            assert error.code == "tile-width"
+            assert schedule.tile_n in (192, 160)
+    assert fitting == [256, 128, 128, 128]
