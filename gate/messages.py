@@ -12,9 +12,10 @@ _CONTROL = (
     "Write cutlass.select_(condition, a, b) with both sides Float32, cute.arch.fmax / fmin for max / min, and "
     "cutlass.and_ / or_ for and / or; or move the lines into a helper decorated with @cute.jit."
 )
+_ACTIVATIONS = "quack.activation (silu, sigmoid, relu, gelu_erf, gelu_tanh_approx, softplus)"
 _MATH = (
     "Use cute.math (exp, exp2, log, tanh, erf, rsqrt, sqrt, sin, cos; with fastmath=True where it takes it), "
-    "cute.arch.fmax / fmin, cutlass.select_ and quack.activation."
+    f"cute.arch.fmax / fmin, cutlass.select_(condition, a, b) and {_ACTIVATIONS}."
 )
 _PAIR = "Take it apart first, a, b = unpack(x), compute on a and b, and return pack(a, b)."
 _TILES = "Read fewer tiles (or 16-bit ones), store fewer extra outputs, or leave the large tile shapes out."
@@ -56,6 +57,13 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
     ),
     (r"module '([\w.]+)' has no attribute '(\w+)'", "unknown-name", "{1} has no {2}.", _MATH),
     (
+        r"cannot import name '(\w+)' from 'quack\.epilogue\.ops'",
+        "unknown-name",
+        "quack.epilogue.ops has no {1}.",
+        "Loads are RowVecLoad, ColVecLoad, TileLoad and Scalar; sinks are ColVecReduce, RowVecReduce, ColVecSelect and "
+        "OnlineLSEReduce.",
+    ),
+    (
         r"cannot import name '(\w+)' from '([\w.]+)'",
         "unknown-name",
         "{2} has no {1}.",
@@ -65,7 +73,7 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
         r"NameError.*?name '(\w+)' is not defined",
         "unknown-name",
         "The name {1} is not defined.",
-        "Define it before use, or import it.",
+        f"Define it before use, or import it; {_ACTIVATIONS} has the usual functions.",
     ),
     (r"No module named '(?!quack|cutlass|torch|tvm_ffi|triton)([\w.]+)'", "import", "There is no module {1}.", _MATH),
     (
@@ -133,6 +141,19 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
         "Make it Float32: write 0.0 instead of 0, or Float32(x); both sides of cutlass.select_ must be Float32.",
     ),
     (
+        r"op for '(\w+)' must be an EpiOp named",
+        "operand-kind",
+        "The operand {1} is pinned under another name.",
+        'The name inside is the key: ops={"{1}": RowVecLoad("{1}")}, and likewise in outs=.',
+    ),
+    (
+        r"(\w+)\(\) got an unexpected keyword argument '(\w+)'",
+        "unknown-argument",
+        "{1} takes no argument {2}.",
+        "Leave it out. gemm_epilogue takes outputs=, outs=, ops= and mode=; operands are the function's parameters, "
+        "each pinned in ops=.",
+    ),
+    (
         r"operand '(\w+)': rank-1 vectors are varlen",
         "operand-kind",
         "The vector {1} is taken for something else.",
@@ -148,7 +169,8 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
         r"ValueError: (\w+) must have shape (\([\d, ]*\)), got (\([\d, ]*\))",
         "wrong-shape",
         "{1} is made for the shape {3}, and the kernel needs {2}.",
-        "Check the mode: N/2-wide outputs belong to acc_pair, 2N-wide ones to packed_cd_b16x2.",
+        'An N/2-wide output is named in outputs=, under mode="acc_pair", and returned under its own name; "D" is as '
+        "wide as acc, and 2N wide under packed_cd_b16x2.",
     ),
     # Resources.
     (

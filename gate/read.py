@@ -237,10 +237,14 @@ def _allowed(module: str) -> bool:
 
 
 def _import(module: str, line: int | None) -> Finding:
+    instead = ""
+    if module.split(".")[0] in ("torch", "numpy"):
+        instead = " Values are traced Float32 numbers: use cute.math, and quack.activation for silu, relu and the like."
     return Finding(
         code="import",
         message=f"The import of {module} is not allowed.",
-        remedy=f"Import from {', '.join((*MODULES, *PLAIN_MODULES[1:]))} only, and write helpers in your own file.",
+        remedy=f"Import from {', '.join((*MODULES, *PLAIN_MODULES[1:]))} only, and write helpers in your own file."
+        + instead,
         line=line,
     )
 

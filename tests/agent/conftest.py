@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from codasmith.agent.journal import read
+from codasmith.agent import loop
+from codasmith.agent.budget import Budget
+from codasmith.agent.journal import Journal, read
 from codasmith.agent.models import Answer, ModelError, Usage
 from codasmith.gate.verdict import Finding, StageResult, Verdict
 from codasmith.tasks import load_task
@@ -144,3 +146,32 @@ def examples():
 @pytest.fixture(scope="session")
 def killed():
     return killed_after
+
+
+@pytest.fixture
+def told(tmp_path):
+    """told(task, answer, stages): what an author who gives this answer is told, as the next question holds it.
+
+    stages(task, source) are those that the gate ran; at least one of them is to fail.
+    """
+
+    def ask(task, answer, stages, tier="closed"):
+        def gate(task, source, **_):
+            verdict = Verdict(
+                task=task.name,
+                task_digest=task.digest,
+                candidate_digest="c",
+                tier=tier,
+                status="refused",
+                stages=tuple(stages(task, source)),
+            )
+            assert verdict.finding, "the mistake passed"
+            return FakeEvaluation(verdict, source)
+
+        is_code = answer.startswith(("from ", "import ", "@", "def "))
+        model = Scripted(f"```python\n{answer}```" if is_code else answer, "I give up.")
+        with Journal(tmp_path / "run.jsonl") as journal:
+            loop.run(load_task(task), model, budget=Budget(attempts=2), gate=gate, journal=journal, tier=tier)
+        return model.asked[1][-1].content
+
+    return ask

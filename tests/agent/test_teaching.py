@@ -2,13 +2,8 @@
 
 import pytest
 import torch
-from codasmith.agent import loop
-from codasmith.agent.budget import Budget
-from codasmith.agent.journal import Journal
 from codasmith.gate.interpret import interpret_stage
 from codasmith.gate.read import read_stage
-from codasmith.gate.verdict import Verdict
-from codasmith.tasks import load_task
 
 HEAD = "from codasmith.primitives import epilogue, exp, gelu, log, pack, row_sum, silu, unpack, where\n\n\n@epilogue\n"
 
@@ -89,40 +84,16 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def first_stages(task, source, *, tier="closed", progress=None):
-    """The gate's first two stages, for real; compiling takes minutes here."""
-    result, graph = read_stage(task, source, tier)
-    stages = [result] if graph is None else [result, interpret_stage(task, graph)]
-    return Evaluation(task, stages, tier)
-
-
-class Evaluation:
-    def __init__(self, task, stages, tier):
-        refused = any(s.outcome == "failed" for s in stages)
-        self.verdict = Verdict(
-            task=task.name,
-            task_digest=task.digest,
-            candidate_digest="c",
-            tier=tier,
-            status="refused" if refused else "checked",
-            stages=tuple(stages),
-        )
-
-
-def told(tmp_path, scripted, task, answer, gate, tier="closed"):
-    """What an author who gives this answer is told, word for word as the next question holds it."""
-    text = answer if not answer.startswith(("from", "import", "@", "def")) else f"```python\n{answer}```"
-    model = scripted(text, "I give up.")
-    with Journal(tmp_path / "run.jsonl") as journal:
-        loop.run(load_task(task), model, budget=Budget(attempts=2), gate=gate, journal=journal, tier=tier)
-    assert len(model.asked) == 2, "the mistake passed"
-    return model.asked[1][-1].content
+def first_stages(task, source):
+    """The gate's first two stages, for real; a candidate that gets further is compiled, which takes minutes."""
+    result, graph = read_stage(task, source, "closed")
+    return [result] if graph is None else [result, interpret_stage(task, graph)]
 
 
 @pytest.mark.parametrize("mistake", CLOSED)
-def test_the_remedy_of_a_closed_mistake_can_be_read(tmp_path, scripted, mistake):
+def test_the_remedy_of_a_closed_mistake_can_be_read(told, mistake):
     (task, answer), words = CLOSED[mistake]
-    text = told(tmp_path, scripted, task, answer, first_stages)
+    text = told(task, answer, first_stages)
     assert words in text
     assert "refused at the stage" in text and "Send the whole corrected file." in text
     assert len(text) < 2_500

@@ -80,7 +80,7 @@ TEXTS = {
     "ImportError: cannot import name 'Foo' from 'quack.epilogue.ops' (/a/b/ops.py)": (
         "unknown-name",
         "no Foo",
-        "exists",
+        "RowVecLoad",
     ),
     "AttributeError: 'function' object has no attribute 'operand_names'": (
         "no-epilogue",
