@@ -88,7 +88,7 @@ class _Composer:
             pool["z"] = ({"rows": True, "cols": DOUBLE}, 'Tensor("M 2F", layout="pairs")')
         if self.difficulty == 4 and self.mode == "element":
             pool["target"] = ({"rows": True, "cols": SAME, "index": True}, 'Tensor("M", "i64", low=0, high="N")')
-        return {name: (Operand(name=name, **grid), text) for name, (grid, text) in pool.items()}
+        return {name: (Operand.model_validate({"name": name, **grid}), text) for name, (grid, text) in pool.items()}
 
     def draft(self) -> Draft:
         value = self._chain(self.b.acc(), self.rng.randint(*_STEPS[self.difficulty]))

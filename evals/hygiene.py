@@ -144,7 +144,7 @@ class _TanhUnit(TorchFunctionMode):
 def _cases(task: Task) -> list[Case]:
     """The smallest ordinary sizes in every family, and the two ends of float16."""
     first = task.correctness_workloads()[0]
-    wanted = [{"family": family} for family in FAMILIES]
+    wanted: list[dict[str, str]] = [{"family": family} for family in FAMILIES]
     wanted += [{"family": "normal", "storage": "fp16"}, {"family": "large", "storage": "fp16"}]
     return [Case.of(task, first.model_copy(update=changes)) for changes in wanted]
 
