@@ -1,0 +1,36 @@
+"""What one question costs, by level and tier, in tokens.
+
+No tokenizer comes with the package, and the usual ones are downloaded at first use.  `tokens` estimates from above
+instead: a run of letters is a token for each three begun, and every digit, every other character and every line break
+with its indentation is one.  Tokenizers in use keep most words whole and join operators, so that they count less.
+"""
+
+import re
+
+import pytest
+from codasmith.agent.conversation import conversation
+from codasmith.tasks import catalogue
+
+MOST = 12_000
+PIECES = re.compile(r"[^\W\d_]+|\d|\n\s*|[^\w\s]|_| {2,}")
+
+
+def tokens(text):
+    return sum(-(-len(piece) // 3) if piece[0].isalpha() else 1 for piece in PIECES.findall(text))
+
+
+def test_the_estimate_is_no_less_than_a_known_count():
+    assert tokens("tiktoken is great!") == 7  # six in cl100k_base, by OpenAI's cookbook
+    assert tokens("") == 0 and tokens("x = 12\n    y") == 6
+
+
+@pytest.mark.parametrize("tier", ["closed", "cutedsl"])
+@pytest.mark.parametrize("level", sorted({t.level for t in catalogue().values()}))
+def test_a_first_question_stays_under_twelve_thousand_tokens(level, tier):
+    sizes = {
+        task.name: sum(tokens(m.content) for m in conversation(task, tier=tier))
+        for task in catalogue().values()
+        if task.level == level
+    }
+    largest = max(sizes, key=sizes.__getitem__)
+    assert 1_000 < sizes[largest] < MOST, largest
