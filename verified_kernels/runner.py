@@ -20,7 +20,7 @@ from ..templates import ABI
 from ..templates import launch as template
 from ..templates.signature import Signature
 from . import cache as libraries
-from . import choice, unfused
+from . import choice, recheck, unfused
 from .errors import FallbackWarning, InputError, OutsideDomain, RegistryError
 from .record import CompiledObject, Evidence
 from .sizes import Value, sizes_of
@@ -66,7 +66,7 @@ class Runner:
     missing: str = ""
     """Why there are no entries, where there are none."""
     _plans: dict[tuple, Plan] = field(default_factory=dict)
-    _kernels: dict[str, Kernel | str] = field(default_factory=dict)
+    _kernels: dict[tuple[str, torch.device], Kernel | str] = field(default_factory=dict)
     _last: Plan | None = None
     """The plan of the latest call that went straight to a kernel."""
     _warned: bool = False
@@ -79,6 +79,9 @@ class Runner:
             fresh = unfused.run(self.task, values)
         else:
             fresh = plan.launch(values)
+            for place in self._written:  # autograd must notice that what it may have saved is another value now
+                if not values[place].is_inference():
+                    torch.autograd.graph.increment_version(values[place])
         return fresh[0] if len(fresh) == 1 else fresh
 
     def plan(self, values: tuple[Value, ...]) -> Plan:
@@ -129,6 +132,10 @@ class Runner:
         return tuple(i for i, t in enumerate(self.task.tensors.values()) if t.dimensions)
 
     @cached_property
+    def _written(self) -> tuple[int, ...]:
+        return tuple(i for i, name in enumerate(self.task.tensors) if name in self.task.accumulates)
+
+    @cached_property
     def _scalars(self) -> tuple[int, ...]:
         return tuple(i for i, t in enumerate(self.task.tensors.values()) if not t.dimensions)
 
@@ -156,7 +163,7 @@ class Runner:
             reason = template.refuse(compiled.signature, inputs)
             if reason:
                 continue
-            kernel = self._kernel(entry, compiled)
+            kernel = self._kernel(entry, compiled, a.device)
             if isinstance(kernel, str):
                 reason = kernel
                 continue
@@ -171,17 +178,18 @@ class Runner:
             return [(entry, compiled) for entry, seen in entries[:1] for compiled in choice.pinned(seen)]
         return [(entry, compiled) for entry, seen in entries for compiled in choice.by_shape(seen, sizes)]
 
-    def _kernel(self, entry: Entry, compiled: CompiledObject) -> Kernel | str:
-        """The loaded kernel, or why it cannot be loaded."""
-        found = self._kernels.get(compiled.sha256)
+    def _kernel(self, entry: Entry, compiled: CompiledObject, device: torch.device) -> Kernel | str:
+        """The loaded kernel, or why it cannot be used on this device."""
+        found = self._kernels.get((compiled.sha256, device))
         if found is None:
             try:
                 if compiled.signature.abi != ABI:
                     raise RegistryError(f"it was compiled for template ABI {compiled.signature.abi}, and this is {ABI}")
                 found = template.Kernel(libraries.unpacked(entry, compiled), compiled.signature)
+                found = recheck.quarantined(found, self.task, entry, compiled, device) or found
             except (RegistryError, OSError, ImportError, AttributeError, RuntimeError) as error:
                 found = f"the compiled object {compiled.file} cannot be loaded: {str(error).splitlines()[0]}"
-            self._kernels[compiled.sha256] = found
+            self._kernels[compiled.sha256, device] = found
         return found
 
     def _refuse(self, reason: str) -> None:

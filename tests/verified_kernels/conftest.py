@@ -9,10 +9,12 @@ from codasmith.tasks import load_task, oracle
 from codasmith.templates import ABI
 from codasmith.templates.schedule import SCHEDULES
 from codasmith.templates.signature import Signature, TensorSpec
-from codasmith.verified_kernels import runner, store
+from codasmith.verified_kernels import recheck, runner, store
+from torch.utils.dlpack import from_dlpack
 
 SAMPLES = Path(__file__).parent / "sample_tasks.py"
-ENVIRONMENT = {"gpu": "NVIDIA H200", "driver": "580.159.04", "torch": "2.11.0"}
+ENVIRONMENT = {"gpu": "NVIDIA H200", "driver": "580.159.04", "cuda": "13.0", "torch": "2.11.0"}
+HERE = {"gpu": "NVIDIA H200", "driver": "580.159.04", "cuda": "13.2"}
 
 
 @pytest.fixture(autouse=True)
@@ -99,12 +101,13 @@ def fake_kernel(monkeypatch, sample):
             inputs, fresh = dict(zip(self.task.tensors, values, strict=True)), []
             for name, value in oracle(self.task, inputs).items():
                 if name in self.task.accumulates:
-                    inputs[name].copy_(value)
+                    from_dlpack(inputs[name]).copy_(value)  # unseen by autograd, as a kernel's writes are
                 else:
                     fresh.append(value.to(self.task.outputs[name].torch_dtype(self.signature.storage)))
             return tuple(fresh)
 
     monkeypatch.setattr(runner.template, "Kernel", Kernel)
     monkeypatch.setattr(runner, "_no_hopper", lambda device: None)
+    monkeypatch.setattr(recheck, "surroundings", lambda device: HERE)
     monkeypatch.setattr(runner.template, "refuse", lambda signature, inputs: None)
     return launched

@@ -174,3 +174,14 @@ def test_adding_in_place_keeps_the_dispatcher(fake_kernel, sample, evaluation, m
     for _ in range(2):
         adding(**inputs)
     assert len(calls) == len(fake_kernel) == 2
+
+
+def test_autograd_notices_what_is_added_in_place(fake_kernel, sample, evaluation):
+    task = sample("sample_accumulate")
+    admit(evaluation(task), task, author="x")
+    inputs = draw(task, Workload(sizes={s: SIZES[s] for s in task.symbols}))
+    factor = torch.ones((), dtype=torch.bfloat16, requires_grad=True)
+    loss = (inputs["dx"] * factor).sum()
+    load(task)(**inputs)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
