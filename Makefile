@@ -6,14 +6,18 @@ BIN := $(VENV)/bin
 PACKAGES := $(patsubst %/__init__.py,%,$(wildcard */__init__.py))
 SOURCES := $(shell find $(PACKAGES) -type f -not -name '*.pyc') pyproject.toml README.md
 
-.PHONY: demo test gpu-test lint
+.PHONY: demo test test-slow gpu-test lint
 
 # A fusion task of your own, solved without network or GPU: its reference is traced, checked and compiled for sm_90a.
 demo: $(VENV)/installed
 	$(BIN)/codasmith run examples/bias_softcap_residual.py --model builtin:tracer
 
 test: $(VENV)/installed
-	$(BIN)/pytest -q -m "not gpu"
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "not gpu and not slow"
+
+# Many real compilations and hostile candidates: about a quarter of an hour of two cores.
+test-slow: $(VENV)/installed
+	$(BIN)/pytest -q -m "slow and not gpu"
 
 # Where there is an H100 or H200.
 gpu-test: $(VENV)/installed

@@ -49,7 +49,6 @@ def test_every_folder_of_the_package_is_declared():
         assert (ROOT / folder.split("/")[0] / "py.typed").exists()
 
 
-@pytest.mark.slow
 def test_the_wheel_holds_every_committed_file_of_the_package(wheel):
     found, tree = wheel
     inside = set(zipfile.ZipFile(found).namelist())
@@ -69,7 +68,6 @@ def test_the_wheel_holds_every_committed_file_of_the_package(wheel):
     assert not any(name.startswith(("tests/", "codasmith/tests", "tasks/", "agent/")) for name in inside)
 
 
-@pytest.mark.slow
 def test_the_wheel_works_beside_folders_with_the_same_names(wheel, tmp_path):
     """In a virtual environment that takes its dependencies from this one, and codasmith from the wheel alone."""
     found, _ = wheel
