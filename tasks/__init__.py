@@ -2,8 +2,8 @@
 
 A task is one file: a function with `@task`.  The catalogue holds the project's own, one short file each;
 `load_task` takes any file on disk.  From the one reference follow the test data (`draw`), the float64
-`oracle` and the `unfused` path whose own error is a kernel's budget.  Depends on `primitives` for the
-vocabulary's types, and on nothing above.
+`oracle` and the `unfused` path whose own error is a kernel's budget.  `program_task` is the
+same for several stages.  Depends on `primitives` for the vocabulary's types and on `templates` for programs as data.
 """
 
 from .domain import legal

@@ -1,0 +1,25 @@
+"""Cross-entropy of a vocabulary projection, the loss of each row, without logits in memory.
+
+loss_m = log sum_v exp(logit_mv) - logit_m,target.  Averaging, and rows to be ignored, are the caller's.
+x [M, K], w [N, K] and target [M] of columns give loss [M] in float32.
+"""
+
+import torch
+from codasmith.tasks import Tensor
+from codasmith.tasks.program_task import finish, product, program_task
+
+
+@program_task(
+    x=Tensor("M K"),
+    w=Tensor("N K", scale="2 * K**-0.5"),
+    target=Tensor("M", "i64", low=0, high="N"),
+    stages=(
+        product("logits", "x @ w.T", reads=("target",), writes=("lse", "picked")),
+        finish("loss_of", "lse_minus", reads=("lse", "picked"), writes="loss"),
+    ),
+    between={"lse": Tensor("M", "f32"), "picked": Tensor("M", "f32")},
+    out={"loss": Tensor("M", "f32")},
+)
+def linear_cross_entropy(x, w, target):
+    """The cross-entropy of each row of x @ w.T with its target column."""
+    return {"loss": torch.nn.functional.cross_entropy((x @ w.T).float(), target, reduction="none")}

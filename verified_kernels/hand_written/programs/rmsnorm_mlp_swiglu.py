@@ -1,0 +1,20 @@
+"""Residual and partial RMSNorm; the norm's scale and SwiGLU; residual."""
+
+from codasmith.primitives import epilogue, row_sum, silu, unpack
+
+
+@epilogue
+def attention_out(acc, x, gamma):
+    h = acc + x
+    return {"h": h, "g": h * gamma, "sumsq": row_sum(h, h)}
+
+
+@epilogue
+def up(acc, rstd):
+    gate, lift = unpack(acc * rstd)
+    return {"o": silu(gate) * lift}
+
+
+@epilogue
+def down(acc, h):
+    return {"y": acc + h}
