@@ -139,7 +139,7 @@ def test_an_accumulating_kernel_is_checked_too(fake_kernel, sample, evaluation, 
     values = tuple(draw(task, Workload(sizes={"M": 5, "N": 24, "K": 16})).values())
     load(task, strict=True)(*values)
     assert len(fake_kernel) == 2
-    assert not recheck._driver() == ""
+    assert recheck._driver() != ""
 
 
 def test_the_smallest_ordinary_workload_of_the_schedule_is_taken(task, evaluation):
@@ -161,7 +161,7 @@ def test_the_smallest_ordinary_workload_of_the_schedule_is_taken(task, evaluatio
 @pytest.mark.parametrize(
     "text",
     [
-        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue Jan 1 00:00:00 UTC 2030\nGCC version: 13.3.0\n",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue Jan 1 00:00:00 UTC 2030\nGCC\n",
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n",
     ],
 )

@@ -1,0 +1,77 @@
+"""The gated MLP of Llama, Qwen and Mistral, and the same with the norm before it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from .operators import operator
+
+_HALVES = ("gate_proj.weight", "up_proj.weight")
+
+
+class SwiGLUMLP(nn.Module):
+    """down_proj(silu(gate_proj(x)) * up_proj(x)) without biases: the two products and the gate are one kernel.
+
+    hidden, intermediate: widths. device, dtype: as for torch.nn.Linear.
+    The kernel reads [gate; up] as one operand, so that is the parameter: gate_up_weight [2 intermediate, hidden].
+    State dict: gate_proj.weight, up_proj.weight, down_proj.weight; saving splits (views, no copy), loading joins.
+    """
+
+    def __init__(self, hidden: int, intermediate: int, device: Any = None, dtype: torch.dtype | None = None):
+        super().__init__()
+        self.gate_up_weight = nn.Parameter(torch.empty(2 * intermediate, hidden, device=device, dtype=dtype))
+        nn.init.uniform_(self.gate_up_weight, -1 / math.sqrt(hidden), 1 / math.sqrt(hidden))  # as torch.nn.Linear does
+        self.down_proj = nn.Linear(intermediate, hidden, bias=False, device=device, dtype=dtype)
+        self._operator = self._load()
+        self.register_state_dict_post_hook(_split)
+        self.register_load_state_dict_pre_hook(_join)
+
+    def _load(self):
+        # The first writes the gated product alone; the second also its halves, which nobody reads here.
+        return operator("linear_swiglu_o", "linear_swiglu")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., hidden] to the same shape and dtype."""
+        outputs = self._operator(x.reshape(-1, x.shape[-1]), self.gate_up_weight)
+        gated = outputs[-1] if isinstance(outputs, tuple) else outputs
+        return self.down_proj(gated).reshape(x.shape)
+
+
+class RMSNormSwiGLUMLP(SwiGLUMLP):
+    """An RMSNorm and the SwiGLU MLP behind it: the norm's row scale is applied to the product, in the kernel.
+
+    eps: the norm's. State dict: norm.weight besides SwiGLUMLP's.
+    As RMSNorm(x) W = r ((x * norm.weight) W), only the weight is applied before the product.
+    """
+
+    def __init__(
+        self, hidden: int, intermediate: int, eps: float = 1e-6, device: Any = None, dtype: torch.dtype | None = None
+    ):
+        super().__init__(hidden, intermediate, device=device, dtype=dtype)
+        self.norm = nn.RMSNorm(hidden, eps=eps, device=device, dtype=dtype)
+
+    def _load(self):
+        return operator("rmsnorm_swiglu")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., hidden] to the same shape and dtype."""
+        rows = x.reshape(-1, x.shape[-1])
+        rstd = torch.rsqrt(rows.float().square().mean(-1) + self.norm.eps)
+        gated = self._operator(rows * self.norm.weight, self.gate_up_weight, rstd)
+        return self.down_proj(gated).reshape(x.shape)
+
+
+def _split(module: nn.Module, state: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> None:
+    joined = state.pop(f"{prefix}gate_up_weight")
+    state.update({f"{prefix}{name}": half for name, half in zip(_HALVES, joined.chunk(2), strict=True)})
+
+
+def _join(module: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+    """Where a half is missing, loading says that gate_up_weight is: names the other and leaves both as they are."""
+    halves = [f"{prefix}{name}" for name in _HALVES]
+    if all(name in state for name in halves):
+        state[f"{prefix}gate_up_weight"] = torch.cat([state.pop(name) for name in halves])
