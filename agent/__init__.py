@@ -1,9 +1,10 @@
 """The agent: prompt, model, gate, feedback, until a kernel is admitted or the budget is spent.
 
-`loop` is the whole of it and reads in one sitting; `campaign` gives it a task, a model, the gate and
-a journal; `models/` answer conversations; `cli` is the command line.  Whatever happens is an event in an
-append-only journal, and the state of a run is computed from those events alone, so that a run that
-was killed continues where it was.
+`loop` is the whole of it and reads in one sitting; `strategies/` choose what the next question builds on;
+`campaign` gives it a task, a model, the gate and a journal; `models/` answer conversations; `replay`,
+`campaign_view` and `journal_page` look back at a journal; `cli` is the command line.  Whatever happens is an
+event in an append-only journal, and the state of a run is computed from those events alone, so that a run
+that was killed continues where it was.
 
     from codasmith.agent import run
     result = run("my_task.py", "builtin:tracer")

@@ -62,7 +62,8 @@ def base_of(attempt: AttemptView, attempts: Sequence[AttemptView]) -> AttemptVie
         return None
     before = [a for a in attempts if a.number < attempt.number and a.source is not None]
     told = [a for a in before if a.number in attempt.shown]
-    return (told or before or [None])[-1]
+    choice = told or before
+    return choice[-1] if choice else None
 
 
 def compared(base: AttemptView | None, attempt: AttemptView) -> list[Line]:

@@ -81,8 +81,8 @@ def run(
     target_tax, target_speedup, patience: see `stops.Stops`. strategy: `refine` by default; see `strategies`.
     Raises ModelError where the model does not answer at all; once an attempt has its verdict, that ends the run.
     """
-    stops, strategy = Stops(target_tax, target_speedup, patience), strategy or Refine()
-    state = _Run(task, model, budget, gate, journal, admit, tier, stops, strategy, progress or Progress.silent())
+    stops, plan = Stops(target_tax, target_speedup, patience), strategy or Refine()
+    state = _Run(task, model, budget, gate, journal, admit, tier, stops, plan, progress or Progress.silent())
     failure = None
     try:
         if hasattr(model, "prepare"):

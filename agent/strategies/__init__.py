@@ -31,11 +31,18 @@ NAMES = ("refine", "best-of-n", "best-first")
 class Strategy(Protocol):
     """What the loop asks before each question."""
 
-    name: str
-    settles: bool
-    """Whether the first candidate that passes ends the run where neither a target nor patience is given."""
-    repeats: int | None
-    """How many answers in a row that were given before end the run; None where that is no reason."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def settles(self) -> bool:
+        """Whether the first candidate that passes ends the run where neither a target nor patience is given."""
+        ...
+
+    @property
+    def repeats(self) -> int | None:
+        """How many answers in a row that were given before end the run; None where that is no reason."""
+        ...
 
     def shown(self, history: History) -> list[Attempt]:
         """The attempts that the next question tells of, in their order; the last one is told of at most length."""
