@@ -157,6 +157,9 @@ def start_of(history: History, path: Path) -> Event:
     start = history.start or {}
     words = ("task", "task_path", "task_digest", "model", "tier", "storage")
     whole = all(isinstance(start.get(k), str) for k in words) and {"cpu_only", "target_tax"} <= start.keys()
+    whole = whole and isinstance(start.get("strategy", "refine"), str)  # older journals say no strategy
+    whole = whole and all(isinstance(start.get(k), int | None) for k in ("width", "patience"))
+    whole = whole and all(isinstance(start.get(k), int | float | None) for k in ("target_tax", "target_speedup"))
     if not whole or not isinstance(start.get("model_options"), dict) or not _is_budget(start.get("budget")):
         raise UserMistake(
             f'{path} does not say how its run was begun (no whole "start" event); '

@@ -84,9 +84,9 @@ def compared(base: AttemptView | None, attempt: AttemptView) -> list[Line]:
 
 
 def _plots(campaign: Campaign) -> list[tuple[str, Markup]]:
-    """Tax over attempts and over what was spent; stages passed where nothing was timed."""
+    """Tax over attempts and over what was spent; stages passed where nothing was timed. One attempt makes no plot."""
     attempts = campaign.attempts
-    if not attempts:
+    if len(attempts) < 2:
         return []
     timed = any(a.tax is not None for a in attempts)
     what = "tax" if timed else "stages passed"

@@ -29,11 +29,11 @@ class Point:
 def plot(points: Sequence[Point], *, x: str, y: str, whole: bool = False, least: bool = True) -> str:
     """The SVG.
 
-    x, y: the titles of the axes. whole: the x axis counts, so its ticks are whole numbers.
+    x, y: the titles of the axes. whole: the x axis counts, so its ticks are whole numbers; else it begins at 0.
     least: whether the best is the least (a tax) or the greatest (stages passed).
     """
     values = [p.y for p in points if p.y is not None]
-    across = _ticks(min(p.x for p in points), max(p.x for p in points), whole=whole)
+    across = _ticks(min(p.x for p in points) if whole else 0.0, max(p.x for p in points), whole=whole)
     up = _ticks(min(values, default=0.0), max(values, default=1.0), whole=not least)
     floor = HEIGHT - BOTTOM - (REFUSED if any(p.y is None for p in points) else 0)
     place_x = _scale(across, LEFT + 10, WIDTH - RIGHT)

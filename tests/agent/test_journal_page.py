@@ -132,6 +132,11 @@ def test_a_plot_of_few_or_odd_values_has_finite_places(values):
     assert "nan" not in svg and "inf" not in svg and svg.count("<circle") == len(values)
 
 
+def test_one_attempt_makes_no_plot(run, code):
+    page = render_page(view(run(code("fine"))))
+    assert "<figure>" not in page and 'id="attempt-1"' in page
+
+
 def test_the_commands_show_a_campaign(run, code, tmp_path):
     path = run("no code", code("WRONG a"), code("fine"))
     status, out, err = cli("journal", "show", path)

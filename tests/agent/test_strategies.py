@@ -1,5 +1,7 @@
 """What each strategy shows, when each stop ends a run, and that a kill changes neither."""
 
+import json
+
 import pytest
 from codasmith.agent import campaign, loop
 from codasmith.agent.budget import Budget
@@ -139,6 +141,31 @@ def test_a_strategy_or_stop_that_cannot_be_is_a_mistake_before_anything_is_writt
     with pytest.raises(UserMistake, match=words):
         campaign.run(task, scripted(), journal=tmp_path / "run.jsonl", **options)
     assert not (tmp_path / "run.jsonl").exists()
+
+
+@pytest.mark.parametrize("change", [{"strategy": 5}, {"width": "2"}, {"patience": 1.5}, {"target_speedup": "fast"}])
+def test_a_journal_with_a_strategy_that_is_none_is_refused(
+    tmp_path, task, scripted, code, fake_gate, monkeypatch, change
+):
+    monkeypatch.setattr(campaign, "gate_and_admit", lambda *_: (fake_gate, None))
+    path = tmp_path / "run.jsonl"
+    campaign.run(task, scripted(code("fine")), journal=path)
+    first, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([json.dumps(json.loads(first) | change) + "\n", *rest]))
+    with pytest.raises(UserMistake, match="does not say how its run was begun"):
+        campaign.resume(path, model=scripted())
+
+
+def test_a_journal_from_before_strategies_goes_on_as_refine(tmp_path, task, scripted, code, fake_gate, monkeypatch):
+    monkeypatch.setattr(campaign, "gate_and_admit", lambda *_: (fake_gate, None))
+    path = tmp_path / "run.jsonl"
+    campaign.run(task, scripted(code("WRONG a")), journal=path, budget=Budget(attempts=1))
+    first, *rest = path.read_text().splitlines(keepends=True)
+    start = {k: v for k, v in json.loads(first).items() if k not in ("strategy", "width", "patience", "target_speedup")}
+    path.write_text("".join([json.dumps(start) + "\n", *rest]))
+    model = scripted(code("fine"))
+    assert campaign.resume(path, model=model, attempts=2).status == "checked"
+    assert "# WRONG a" in model.asked[0][-2].content
 
 
 SCRIPT = ("WRONG a", "tax=1.30 b", "tax=1.20 c", "WRONG d", "tax=1.25 e", "tax=1.10 f")
