@@ -9,6 +9,7 @@ differs from the original is left out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
@@ -45,7 +46,8 @@ def patch(model: nn.Module) -> Report:
     """Replace what verified operators can compute, in place. Raises PatchError where nothing can be.
 
     The weights move into the new modules without being rounded or trained anew; state dicts keep their keys
-    (apart from a norm's, which goes with its MLP).  Patch before an optimizer is made: gate and up become one parameter.
+    (apart from a norm's, which goes with its MLP).  Patch before an optimizer is made: gate and up become one
+    parameter.
     """
     if _swaps(model):
         raise PatchError("the model is patched already; unpatch it first")
@@ -96,7 +98,7 @@ def unpatch(model: nn.Module) -> None:
 class _Swap:
     layer: nn.Module
     child: str
-    original: nn.Module
+    original: Any
     made: SwiGLUMLP
     norm: nn.Module | None
 
@@ -121,7 +123,7 @@ def _swaps(model: nn.Module) -> list[_Swap]:
     return model.__dict__.get("_codasmith_swaps", [])
 
 
-def _unfit(mlp: nn.Module) -> str:
+def _unfit(mlp: Any) -> str:
     """Why this gated MLP cannot be replaced; empty if it can."""
     for part in ("gate_proj", "up_proj", "down_proj"):
         linear = getattr(mlp, part)
@@ -138,7 +140,7 @@ def _unfit(mlp: nn.Module) -> str:
     return ""
 
 
-def _made(mlp: nn.Module, norm: nn.Module | None) -> SwiGLUMLP:
+def _made(mlp: Any, norm: Any) -> SwiGLUMLP:
     gate, up, down = mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj
     with torch.no_grad():
         if norm is None:
@@ -153,7 +155,7 @@ def _made(mlp: nn.Module, norm: nn.Module | None) -> SwiGLUMLP:
 
 
 @torch.no_grad()
-def _differs(made: SwiGLUMLP, mlp: nn.Module, norm: nn.Module | None) -> str:
+def _differs(made: SwiGLUMLP, mlp: Any, norm: Any) -> str:
     """Why the replacement is none, by what both answer; empty if they agree as the dtype allows."""
     weight = made.gate_up_weight
     generator = torch.Generator("cpu").manual_seed(0)

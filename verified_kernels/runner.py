@@ -104,7 +104,7 @@ class Runner:
                 if type(values[i]) is not float and type(values[i]) is not int:
                     return None
         last = self._last
-        if last is not None and last.guard(*tensors) and not by_mode() and _aligned(tensors):
+        if last is not None and last.guard is not None and last.guard(*tensors) and not by_mode() and _aligned(tensors):
             return last
         if self.task.accumulates or watched():
             return None

@@ -6,9 +6,9 @@ Where nothing does, the dispatcher would only find the implementation that we kn
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
-from torch._C._dynamo.guards import TensorGuards
 from torch.autograd import forward_ad
 
 _dispatch_modes = torch._C._len_torch_dispatch_stack
@@ -17,6 +17,7 @@ _transform = torch._C._functorch.peek_interpreter_stack
 _trace = torch._C._get_tracing_state
 _autocast = torch._C._is_any_autocast_enabled
 _profiler = torch.autograd._profiler_enabled
+TensorGuards: Any = getattr(torch._C._dynamo.guards, "TensorGuards", None)
 
 
 def by_mode() -> bool:
@@ -39,7 +40,7 @@ def guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool]:
         shapes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
         made = TensorGuards(*tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides)
         return made.check if made.check(*tensors) else _never
-    except TypeError:
+    except (TypeError, ValueError, RuntimeError):
         return _never
 
 

@@ -52,6 +52,7 @@ class RMSNormSwiGLUMLP(SwiGLUMLP):
         self, hidden: int, intermediate: int, eps: float = 1e-6, device: Any = None, dtype: torch.dtype | None = None
     ):
         super().__init__(hidden, intermediate, device=device, dtype=dtype)
+        self._eps = eps
         self.norm = nn.RMSNorm(hidden, eps=eps, device=device, dtype=dtype)
 
     def _load(self):
@@ -60,7 +61,7 @@ class RMSNormSwiGLUMLP(SwiGLUMLP):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., hidden] to the same shape and dtype."""
         rows = x.reshape(-1, x.shape[-1])
-        rstd = torch.rsqrt(rows.float().square().mean(-1) + self.norm.eps)
+        rstd = torch.rsqrt(rows.float().square().mean(-1) + self._eps)
         gated = self._operator(rows * self.norm.weight, self.gate_up_weight, rstd)
         return self.down_proj(gated).reshape(x.shape)
 
