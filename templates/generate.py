@@ -37,7 +37,7 @@ from quack.epilogue.frontend import pack, unpack
 from quack.epilogue.ops import ColVecLoad, ColVecReduce, ColVecSelect, OnlineLSEReduce, RowVecLoad, RowVecReduce, Scalar, TileLoad
 
 from codasmith.templates import device
-from codasmith.templates.resources import ColumnIndex, HalvesRowVecLoad, HeadSum, RowIndex
+from codasmith.templates.resources import ColumnIndex, HalvesRowVecLoad, HeadSum, RowIndex, WideStore
 from codasmith.templates.sinks import MaskedColVecReduce, MaskedRowVecReduce
 
 {% for field in indices %}
@@ -409,13 +409,7 @@ class _Writer:
         widths = {n: self.types[self.graph.outputs[n]].cols for n in stores}
         if self.mode == "acc_pair":
             full = [n for n in stores if widths[n] == FULL]
-            if len(full) > 1:
-                raise TemplateError(
-                    f"The outputs {' and '.join(full)} are both N wide beside an unpacked accumulator, which can store one.",
-                    "Return one of them, or halves.",
-                    "second-full-width-store",
-                )
-            self.d = full[0] if full else None
+            self.d = next((n for n in self.frame.accumulates if n in full), full[0] if full else None)
         elif self.mode == "packed_cd_b16x2":
             double = [n for n in stores if widths[n] == DOUBLE]
             if len(double) != 1 or self.c is None:
@@ -460,6 +454,12 @@ class _Writer:
         if name == self.d:
             pairs = len(lanes) == 2
             self.results["D"] = f"pack({lanes[0]}, {lanes[1]})" if pairs else lanes[0]
+            return
+        if self.mode == "acc_pair" and kind.cols == FULL:
+            field = f"y_{name}"
+            self.sinks[field] = f'WideStore("{field}")'
+            self.results[field] = f"pack({lanes[0]}, {lanes[-1]})"
+            self.arguments.append(Argument(field=field, name=name, role="store"))
             return
         if self.mode == "acc_pair" and spec.dtype not in ("bf16", "fp16"):
             raise TemplateError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cutlass
 import cutlass.cute as cute
 from cutlass import Float32
-from quack.epilogue.ops import EpiOp, GroupedColStatsBase, RowVecLoad
+from quack.epilogue.ops import EpiOp, GroupedColStatsBase, RowVecLoad, assume_stride_divisibility, make_fake_tensor
 
 
 class _Index(EpiOp):
@@ -98,3 +98,51 @@ class HeadSum(GroupedColStatsBase):
 
     def stat_value(self, total, group_cols):
         return total
+
+
+class WideStore(EpiOp):
+    """A further output as wide as the accumulator where columns are used in pairs; quack stores half-width ones there.
+
+    Each thread writes its pairs of adjacent columns from registers, without shared memory.  N is even.
+    """
+
+    fn_port = "sink"
+
+    def host_fake_arg(self, key, fctx):
+        dtype, _ = key
+        return make_fake_tensor(dtype, (fctx.m, fctx.n), leading_dim=1, divisibility=128 // dtype.width)
+
+    def param_fields(self):
+        return [(self.name, object, None)]
+
+    def to_params(self, gemm, args):
+        return {self.name: assume_stride_divisibility(getattr(args, self.name))}
+
+    @cute.jit
+    def begin(self, gemm, param, smem_tensor, ctx):
+        shape = (ctx.tile_M, ctx.tile_N)
+        place = (ctx.tile_coord_mnkl[0], ctx.tile_coord_mnkl[1])
+        target = ctx.partition_for_epilogue_fn(cute.local_tile(param, shape, place))
+        coordinates = ctx.partition_for_epilogue_fn(cute.make_identity_tensor(shape))
+        rows = cute.size(param, mode=[0]) - place[0] * ctx.tile_M
+        columns = cute.size(param, mode=[1]) - place[1] * ctx.tile_N
+        return (target, coordinates, rows, columns)
+
+    def begin_loop(self, gemm, state, epi_coord):
+        here = (None, None, None, epi_coord[0], epi_coord[1])
+        return (state[0][here], state[1][here], state[2], state[3])
+
+    @cute.jit
+    def fn_sink_flush(self, gemm, state, frag):
+        target, coordinates, rows, columns = state
+        pair = cute.make_layout(2)
+        targets, places = cute.flat_divide(target, pair), cute.flat_divide(coordinates, pair)
+        targets = cute.group_modes(targets, 1, cute.rank(targets))
+        places = cute.group_modes(places, 1, cute.rank(places))
+        for j in cutlass.range(cute.size(targets, mode=[1]), unroll_full=True):
+            here = places[0, j]
+            if here[0] < rows and here[1] < columns:
+                two = cute.make_rmem_tensor(2, target.element_type)
+                two[0] = frag[2 * j].to(target.element_type)
+                two[1] = frag[2 * j + 1].to(target.element_type)
+                cute.autovec_copy(two, targets[None, j])

@@ -132,20 +132,20 @@ def test_what_the_template_cannot_run_is_refused_before_compiling(tmp_path):
         gemm="x @ w.T",
         x=Tensor("M K"),
         w=Tensor("2F K", layout="pairs"),
-        out={"a": Tensor("M 2F"), "b": Tensor("M 2F"), "o": Tensor("M F")},
+        out={"o": Tensor("M F", "f32")},
     )
-    def wide(x, w):
+    def narrow(x, w):
         y = x @ w.T
-        return {"a": y, "b": -y, "o": y[:, ::2]}
+        return {"o": y[:, ::2]}
 
     source = (
         "from codasmith.primitives import epilogue, unpack\n\n\n@epilogue\ndef f(acc):\n"
-        '    even, odd = unpack(acc)\n    return {"a": acc, "b": -acc, "o": even}\n'
+        '    even, odd = unpack(acc)\n    return {"o": even}\n'
     )
     compiler = Scripted(tmp_path)
-    graph = read_stage(wide, source, "closed")[1]
-    result, kept = compile_stage(wide, graph, source, tier="closed", storage="bf16", compiler=compiler)
-    assert result.finding.code == "second-full-width-store" and kept == [] and compiler.jobs == []
+    graph = read_stage(narrow, source, "closed")[1]
+    result, kept = compile_stage(narrow, graph, source, tier="closed", storage="bf16", compiler=compiler)
+    assert result.finding.code == "half-width-dtype" and kept == [] and compiler.jobs == []
 
 
 # --- the real compiler -----------------------------------------------------------------------------

@@ -37,7 +37,8 @@ def elements(x, w, target): ...
     x=Tensor("M K"),
     w=Tensor("2F K"),
     target=HALF_TARGET,
-    out={"y": Tensor("M 2F", "f32"), "o": Tensor("M F"), "s": Tensor("M", "f32")},
+    out={"y": Tensor("M 2F", "f32"), "o": Tensor("M F"), "s": Tensor("M", "f32")}
+    | {"wide": Tensor("M 2F"), "single": Tensor("M 2F", "f32")},
 )
 def pairs(x, w, target): ...
 
@@ -99,6 +100,8 @@ return {"y": y, "s": row_sum(acc + column_index(acc)), "c": col_sum(acc + row_in
     "pairs": """a, b = unpack(acc)
 return {
     "y": acc + column_index(acc) * row_index(acc),
+    "wide": pack(b, a),
+    "single": acc * 3.0,
     "o": where(column_index(a) == target, a - 8.0, b),
     "s": row_sum(where(column_index(a) > row_index(a), a, 1.0)),
 }""",

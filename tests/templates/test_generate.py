@@ -157,3 +157,20 @@ def test_schedules_whose_tiles_hold_no_whole_heads_are_skipped():
             assert error.code == "tile-width"
             assert schedule.tile_n in (192, 160)
     assert fitting == [256, 128, 128, 128]
+
+
+@task(
+    gemm="x @ w.T",
+    level=3,
+    x=Tensor("M K"),
+    w=Tensor("2F K"),
+    out={"y": Tensor("M 2F"), "z": Tensor("M 2F", "f32"), "o": Tensor("M F")},
+)
+def several(x, w): ...
+
+
+def test_beside_an_unpacked_accumulator_one_wide_output_is_the_main_store_and_others_are_written_by_threads():
+    kernel = made(several, 'a, b = unpack(acc)\nreturn {"y": acc, "z": pack(b, a), "o": a * b}')
+    assert kernel.signature.d == "y"
+    assert 'outs={"y_z": WideStore("y_z"), }' in kernel.source
+    assert {a.name: a.role for a in kernel.signature.arguments} == {"z": "store", "o": "store"}
