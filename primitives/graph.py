@@ -137,7 +137,8 @@ class Builder:
         Raises GraphError if it has no meaning.
         """
         if op == HEAD_SUM and len(args) == 2:
-            args, value = args[:1], self._head_dim(args[1])
+            x, width = args
+            args, value = (x,), self._head_dim(width)
         if args and all(self.nodes[a].op == CONST for a in args):
             folded = fold(op, [self.nodes[a].value for a in args])
             if folded is not None:

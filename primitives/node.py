@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict
 
 ACC = "acc"
@@ -12,7 +14,7 @@ ODD = "odd"  # the second
 PACK = "pack"
 HEAD_SUM = "head_sum"  # the width of a head is the node's value
 
-REDUCTIONS = {
+REDUCTIONS: dict[str, tuple[Literal["row", "col"], Literal["sum", "max", "absmax", "lse", "select"]]] = {
     "row_sum": ("row", "sum"),
     "col_sum": ("col", "sum"),
     "row_max": ("row", "max"),

@@ -60,7 +60,7 @@ class Operand(BaseModel):
     """Column numbers (int32 or int64, one a row) to select or to compare; not a value to compute with."""
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Literal["row", "col", "tile", "scalar", "index"]:
         """ "row" (length N), "col" (length M), "tile", "scalar" or "index"."""
         if self.index:
             return "index"

@@ -84,8 +84,8 @@ def run(job: dict[str, Any]) -> None:
     log = Path(job["log"])
     try:
         with _captured(log):
-            faulthandler.dump_traceback_later(max(job["limit_s"] - 2, 1), file=sys.__stderr__)
-            faulthandler.register(signal.SIGUSR1, file=sys.__stderr__)
+            faulthandler.dump_traceback_later(max(job["limit_s"] - 2, 1), file=2)
+            faulthandler.register(signal.SIGUSR1, file=2)
             report = _build(job)
         report["ok"] = True
     except BaseException as error:  # the DSL raises classes of its own, some of them not Exceptions

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .errors import TemplateError
-from .signature import Argument, Signature
+from .signature import Argument, Direction, Join, Signature
+
+_JOINS: dict[str, Join] = {"add": "sum", "max": "max", "max_abs": "absmax"}
 
 
 def describe(module: Any, frame: Signature) -> Signature:
@@ -26,7 +28,9 @@ def describe(module: Any, frame: Signature) -> Signature:
     def known(name: str, among: tuple[str, ...], what: str) -> None:
         if name not in among:
             raise TemplateError(
-                f"The candidate's {what} {name!r} is none of the task's.", f"Use {', '.join(among) or 'none'}.", "unknown-name"
+                f"The candidate's {what} {name!r} is none of the task's.",
+                f"Use {', '.join(among) or 'none'}.",
+                "unknown-name",
             )
 
     for name in mod.operand_names:
@@ -41,7 +45,8 @@ def describe(module: Any, frame: Signature) -> Signature:
         if role == "row" and frame.tensors[name].halves and type(op) in (type(None), RowVecLoad):
             raise TemplateError(
                 f"The vector {name} is laid out as halves, and RowVecLoad reads adjacent columns.",
-                "Read it by a subclass of RowVecLoad whose begin takes element (n % 2) * (N // 2) + n // 2 for column n.",
+                "Read it by a subclass of RowVecLoad whose begin takes element (n % 2) * (N // 2) + n // 2 for "
+                "column n.",
                 "halves-vector",
             )
         arguments.append(Argument(field=name, name=name, role=role))
@@ -56,8 +61,8 @@ def describe(module: Any, frame: Signature) -> Signature:
         if isinstance(op, ColVecSelect):
             arguments.append(Argument(field=name, name=name, role="sink", direction="row", join="select"))
         elif isinstance(op, VecReduce):
-            join = "lse" if isinstance(op, OnlineLSEReduce) else {"add": "sum", "max": "max", "max_abs": "absmax"}[op.combine]
-            direction = "row" if op.dim == 0 else "col"
+            join: Join = "lse" if isinstance(op, OnlineLSEReduce) else _JOINS[op.combine]
+            direction: Direction = "row" if op.dim == 0 else "col"
             arguments.append(Argument(field=name, name=name, role="sink", direction=direction, join=join))
         else:
             arguments.append(Argument(field=name, name=name, role="store"))
@@ -66,7 +71,9 @@ def describe(module: Any, frame: Signature) -> Signature:
     if c is not None:
         known(c, operands, "C")
     if "c" in mod.operand_names and c is None:
-        raise TemplateError("The epilogue takes c and the module does not say which tile that is.", 'Add C = "name".', "no-c")
+        raise TemplateError(
+            "The epilogue takes c and the module does not say which tile that is.", 'Add C = "name".', "no-c"
+        )
     written = {a.name for a in arguments if a.role in ("store", "sink")} | ({main} if main else set())
     missing = [n for n in frame.outputs if n not in written]
     if missing:

@@ -20,7 +20,7 @@ from . import ABI
 from .errors import TemplateError
 from .ragged import vanishes
 from .schedule import Schedule
-from .signature import Argument, Signature, TensorSpec
+from .signature import Argument, Direction, Join, Signature, TensorSpec
 
 Mode = Literal["element", "acc_pair", "packed_cd_b16x2"]
 
@@ -34,7 +34,8 @@ import cutlass.cute as cute
 from cutlass import Float32
 from quack.epilogue import gemm_epilogue
 from quack.epilogue.frontend import pack, unpack
-from quack.epilogue.ops import ColVecLoad, ColVecReduce, ColVecSelect, OnlineLSEReduce, RowVecLoad, RowVecReduce, Scalar, TileLoad
+from quack.epilogue.ops import ColVecLoad, ColVecReduce, ColVecSelect, OnlineLSEReduce
+from quack.epilogue.ops import RowVecLoad, RowVecReduce, Scalar, TileLoad
 
 from codasmith.templates import device
 from codasmith.templates.resources import ColumnIndex, HalvesRowVecLoad, HeadSum, RowIndex, WideStore
@@ -341,7 +342,7 @@ class _Writer:
             return []
         for node in roots.values():
             self._check_heads(int(node.value))
-        needed = set()
+        needed: set[int] = set()
         for i in reversed(range(len(self.graph.nodes))):
             if i in needed or i in roots:
                 needed.update(self.graph.nodes[i].args)
@@ -503,7 +504,14 @@ class _Writer:
         self._plain_sink(name, f"y_{name}", direction, join, masked, values)
 
     def _plain_sink(
-        self, name: str, field: str, direction: str, join: str, masked: bool, values: list[list[str]], **placement: int
+        self,
+        name: str,
+        field: str,
+        direction: Direction,
+        join: Join,
+        masked: bool,
+        values: list[list[str]],
+        **placement: int,
     ) -> None:
         scaled = len(values) == 2
         self.sinks[field] = _sink_op(field, direction, join, masked, scaled)
@@ -513,7 +521,7 @@ class _Writer:
         )
 
     def _paired_sink(
-        self, name: str, direction: str, join: str, masked: bool, values: list[list[str]], width: int
+        self, name: str, direction: Direction, join: Join, masked: bool, values: list[list[str]], width: int
     ) -> None:
         """In pair mode a sink takes both lanes and no factors; a half-width value fills one lane."""
         field = f"y_{name}"

@@ -13,6 +13,9 @@ from .schedule import Schedule
 
 Role = Literal["row", "col", "tile", "scalar", "index", "store", "sink", "constant"]
 
+Direction = Literal["", "row", "col"]
+Join = Literal["", "sum", "max", "absmax", "lse", "select"]
+
 
 class TensorSpec(BaseModel):
     """A tensor of the task as the kernel sees it. Dimensions are (coefficient, symbol or None)."""
@@ -42,9 +45,9 @@ class Argument(BaseModel):
     name: str
     """The task's tensor."""
     role: Role
-    direction: Literal["", "row", "col"] = ""
+    direction: Direction = ""
     """For a sink: reduced per row or per column."""
-    join: Literal["", "sum", "max", "absmax", "lse", "select"] = ""
+    join: Join = ""
     """For a sink: how the partials of tiles join; "select" is written directly."""
     stride: int = 1
     offset: int = 0

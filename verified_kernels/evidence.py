@@ -45,8 +45,8 @@ def numerics_of(verdict: Verdict) -> Numerics:
     """What the record promises of the values, in the terms of the gate's rule."""
     found = _data(verdict, "numerics")
     bound = (
-        "against float64, every output within min(2 x the unfused path's own error, scale / 8) + max(eps, 1e-5) x scale, in the "
-        "largest error and in the root mean square"
+        "against float64, every output within min(2 x the unfused path's own error, scale / 8) + max(eps, 1e-5) x "
+        "scale, in the largest error and in the root mean square"
     )
     if "worst" in found:
         bound += f"; at worst {found['worst']:.2f} of that"

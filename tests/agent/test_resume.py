@@ -188,7 +188,13 @@ def test_ctrl_c_on_the_command_line_stops_cleanly_and_the_run_goes_on(tmp_path):
         f"command:{line}",
         "--cpu-only",
     ]
-    process = subprocess.Popen([*command, "--journal", path], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*command, "--journal", path],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell leaves it ignored
+    )
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (path.exists() and "prompt" in names(path)):
         time.sleep(0.05)

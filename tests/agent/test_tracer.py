@@ -20,9 +20,9 @@ OUT = {"o": Tensor("M N")}
 VECTOR = Tensor("M", "f32")
 
 IMPORTS = (
-    "from codasmith.primitives import clamp, column_index, cos, epilogue, exp, gelu, gelu_grad, gelu_tanh, maximum, minimum, "
-    "pack, relu_sq, rotate, row_absmax, row_lse, row_max, row_sum, col_sum, rsqrt, select, sigmoid, silu, silu_grad, sin, "
-    "softcap, softplus, sqrt, tanh, unpack, where\n"
+    "from codasmith.primitives import clamp, column_index, cos, epilogue, exp, gelu, gelu_grad, gelu_tanh, maximum, "
+    "minimum, pack, relu_sq, rotate, row_absmax, row_lse, row_max, row_sum, col_sum, rsqrt, select, sigmoid, silu, "
+    "silu_grad, sin, softcap, softplus, sqrt, tanh, unpack, where\n"
 )
 
 
