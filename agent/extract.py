@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import textwrap
-import warnings
 from dataclasses import dataclass
 
 from ..gate.verdict import Finding
@@ -78,9 +76,9 @@ def _blocks(text: str) -> list[_Block]:
 
 def _parsed(source: str) -> str | Finding:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
+        from ..primitives.syntax import syntax_tree  # with torch, so not before there is an answer
+
+        tree = syntax_tree(source)
     except SyntaxError as error:
         return Finding(
             code="syntax-error",

@@ -14,6 +14,7 @@ import time
 from ..primitives.graph import Graph, GraphError
 from ..primitives.language import MAX_BYTES, ReadError
 from ..primitives.reader import read
+from ..primitives.syntax import syntax_tree
 from ..primitives.types import DOUBLE, FULL, HALF, WIDTHS, ValueType
 from ..tasks.task import Task
 from .known import same_as
@@ -175,7 +176,7 @@ def _check_module(source: str) -> Finding | None:
             remedy="Write a shorter file.",
         )
     try:
-        tree = ast.parse(source)
+        tree = syntax_tree(source)
     except SyntaxError as error:
         return Finding(
             code="syntax",

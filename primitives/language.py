@@ -12,11 +12,11 @@ import difflib
 import io
 import tokenize
 import unicodedata
-import warnings
 from collections.abc import Iterable, Iterator
 
 from .node import GraphError
 from .primitive import REGISTRY
+from .syntax import syntax_tree
 
 PACKAGE = "codasmith.primitives"
 MAX_BYTES = 64 * 1024
@@ -133,9 +133,7 @@ def parse(source: str) -> ast.Module:
             None, f"The source is longer than {MAX_BYTES // 1024} kB.", "Write a shorter file.", "too-large"
         )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python's remarks on the candidate are not the user's concern
-            tree = ast.parse(source)
+        tree = syntax_tree(source)
     except SyntaxError as error:
         raise ReadError(
             error.lineno,

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable
 from types import CodeType, FunctionType
 
+from ..primitives.syntax import syntax_tree
 from .errors import TaskError
 
 
@@ -53,7 +54,7 @@ def _names(code: CodeType) -> set[str]:
 
 def _normalised(source: str) -> str:
     try:
-        tree = ast.parse(textwrap.dedent(source))
+        tree = syntax_tree(textwrap.dedent(source))
     except SyntaxError:  # a lambda in the middle of a line: take it as it stands
         return source.strip()
     for node in ast.walk(tree):

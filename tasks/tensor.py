@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..primitives.syntax import syntax_tree
 from .errors import TaskError
 
 DTYPES = {
@@ -117,12 +118,19 @@ def evaluate(expression: float | str, sizes: dict[str, int]) -> float:
     if not isinstance(expression, str):
         return float(expression)
     try:
-        return float(_arithmetic(ast.parse(expression, mode="eval").body, sizes))
+        return float(_arithmetic(_expression(expression), sizes))
     except (SyntaxError, KeyError, TypeError, ZeroDivisionError, OverflowError) as error:
         raise TaskError(
             f"the scale {expression!r} cannot be computed from the sizes {sizes} ({error}); write a number or an "
             "arithmetic expression of the shape's symbols such as 'K**-0.5'"
         ) from None
+
+
+def _expression(text: str) -> ast.expr:
+    body = syntax_tree(text.strip()).body
+    if len(body) != 1 or not isinstance(body[0], ast.Expr):
+        raise TypeError(f"{text} is not arithmetic")
+    return body[0].value
 
 
 def _arithmetic(node: ast.expr, sizes: dict[str, int]) -> float:
