@@ -95,6 +95,9 @@ def run(
     tier: TierOption = TierName.closed,
     storage: StorageOption = StorageName.bf16,
     base_url: Annotated[str | None, typer.Option("--base-url", help="Address of a compatible server.")] = None,
+    key_env: Annotated[
+        str | None, typer.Option("--key-env", help="Name of the variable that holds the key, if not the usual one.")
+    ] = None,
     effort: Annotated[
         str | None, typer.Option("--effort", help="How hard the model should think, where it can be told.")
     ] = None,
@@ -110,7 +113,7 @@ def run(
         from . import campaign
         from .budget import Budget
 
-        options = {"base_url": base_url, "effort": effort, "timeout": timeout}
+        options = {"base_url": base_url, "key_env": key_env, "effort": effort, "timeout": timeout}
         result = campaign.run(
             task,
             model,

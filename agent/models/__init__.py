@@ -57,6 +57,7 @@ def _openai(
     *,
     api: str | None = None,
     base_url: str | None = None,
+    key_env: str | None = None,
     effort: str | None = None,
     timeout: float = 600.0,
     patience: Patience | None = None,
@@ -66,11 +67,11 @@ def _openai(
     from .openai_responses import OpenAIResponses
 
     if api is None:  # compatible servers speak the older API
-        api = "responses" if find_endpoint("OpenAI", base_url).own else "chat"
+        api = "responses" if find_endpoint("OpenAI", base_url, key_env).own else "chat"
     if api not in ("responses", "chat"):
         raise ModelError(f"api={api!r} is not known; use 'responses' or 'chat'", "bad-request")
     adapter = OpenAIResponses if api == "responses" else OpenAIChat
-    return adapter(name, base_url=base_url, effort=effort, timeout=timeout, patience=patience)
+    return adapter(name, base_url=base_url, key_env=key_env, effort=effort, timeout=timeout, patience=patience)
 
 
 def _anthropic(
@@ -78,6 +79,7 @@ def _anthropic(
     *,
     thinking: Any = None,
     base_url: str | None = None,
+    key_env: str | None = None,
     effort: str | None = None,
     timeout: float = 600.0,
     patience: Patience | None = None,
@@ -85,7 +87,13 @@ def _anthropic(
     from .anthropic_messages import AnthropicMessages
 
     return AnthropicMessages(
-        name, thinking=thinking, base_url=base_url, effort=effort, timeout=timeout, patience=patience
+        name,
+        thinking=thinking,
+        base_url=base_url,
+        key_env=key_env,
+        effort=effort,
+        timeout=timeout,
+        patience=patience,
     )
 
 

@@ -46,27 +46,34 @@ class Endpoint:
 _NO_KEY = "none"
 
 
-def find_endpoint(provider: str, base_url: str | None = None) -> Endpoint:
+def find_endpoint(provider: str, base_url: str | None = None, key_env: str | None = None) -> Endpoint:
     """The address from `base_url`, else PROVIDER_BASE_URL, else the provider's own; the key from PROVIDER_API_KEY.
 
+    key_env: the variable that holds the key instead, where there are several. Never the key itself: arguments are
+        seen by every process of the machine, and stay in the shell's history.
     A key is needed at the provider's own address only: local servers mostly want none.
     Raises ModelError (missing-key, bad-key, bad-request).
     """
     variable = provider.upper()
     url = base_url or os.environ.get(f"{variable}_BASE_URL") or OWN_ADDRESS[provider]
     _check_address(url, provider)
-    key = SecretStr(os.environ.get(f"{variable}_API_KEY", "").strip())
+    holder = key_env or f"{variable}_API_KEY"
+    if key_env and key_env not in os.environ:
+        raise ModelError(
+            "--key-env names no variable that is set; give the name of the one that holds the key, not the key",
+            "missing-key",
+        )
+    key = SecretStr(os.environ.get(holder, "").strip())
     # A key that cannot be a header would fail deep inside the SDK, in an exception that shows it.
     if not all("!" <= character <= "~" for character in key.get_secret_value()):
         raise ModelError(
-            f"{variable}_API_KEY holds a space, a line break or a character outside ASCII, so it cannot be a key; "
-            "copy it again",
+            f"{holder} holds a space, a line break or a character outside ASCII, so it cannot be a key; copy it again",
             "bad-key",
         )
     endpoint = Endpoint(provider, SecretStr(url), key if key else SecretStr(_NO_KEY))
     if not key and endpoint.own:
         raise ModelError(
-            f"no key for {provider}; set {variable}_API_KEY, or give the address of another server with --base-url",
+            f"no key for {provider}; set {holder}, or give the address of another server with --base-url",
             "missing-key",
         )
     return endpoint

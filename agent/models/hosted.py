@@ -25,6 +25,7 @@ class Hosted:
         model: str,
         *,
         base_url: str | None = None,
+        key_env: str | None = None,
         effort: str | None = None,
         timeout: float = 600.0,
         patience: Patience | None = None,
@@ -39,7 +40,7 @@ class Hosted:
         """
         self.name = f"{self.provider.lower()}:{model}"
         self.model = model
-        self.endpoint = find_endpoint(self.provider, base_url)
+        self.endpoint = find_endpoint(self.provider, base_url, key_env)
         self.price = find_price(model, list_prices=self.endpoint.own)
         self.effort = effort
         self.timeout = timeout

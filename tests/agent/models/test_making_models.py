@@ -41,7 +41,11 @@ def test_a_name_without_a_model_gets_an_example(spec):
     [
         ("builtin:tracer", {"base_url": "http://x"}, "builtin: has no option 'base_url'; it takes none"),
         ("command:cat", {"effort": "high"}, "command: has no option 'effort'; it takes timeout"),
-        ("openai:tiny", {"thinking": 2048}, "openai: has no option 'thinking'; it takes api, base_url, effort"),
+        (
+            "openai:tiny",
+            {"thinking": 2048},
+            "openai: has no option 'thinking'; it takes api, base_url, key_env, effort",
+        ),
         ("openai:tiny", {"api": "completions"}, "use 'responses' or 'chat'"),
         ("openai:tiny", {"timeout": 0}, "above 0"),
         ("command:cat", {"timeout": float("nan")}, "above 0"),
@@ -78,3 +82,17 @@ def test_no_sdk_is_imported_before_it_is_wanted():
 def test_the_tracer_wants_a_task():
     with pytest.raises(ModelError, match="prepare"):
         make_model("builtin:tracer").answer([], max_tokens=1)
+
+
+def test_the_key_may_lie_in_a_variable_of_another_name(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-the-usual-one")
+    monkeypatch.setenv("TEAM_KEY", "sk-of-the-team")
+    assert make_model("openai:tiny", key_env="TEAM_KEY").endpoint.key.get_secret_value() == "sk-of-the-team"
+    assert make_model("openai:tiny").endpoint.key.get_secret_value() == "sk-the-usual-one"
+
+
+def test_a_key_given_where_its_variable_is_wanted_is_refused_and_not_repeated():
+    with pytest.raises(ModelError) as caught:
+        make_model("anthropic:tiny", key_env="sk-ant-secret")
+    assert "give the name of the one that holds the key" in str(caught.value)
+    assert "sk-ant-secret" not in str(caught.value)
