@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache
@@ -249,8 +249,3 @@ def _result(
     else:
         error = f"the compiler ended with status {status} and no report"
     return Compiled(error=error, line=report.get("where"), status=status, **common)
-
-
-def compile_all(compiler: Compiler, jobs: Iterable[tuple[str, Signature]], tier: str = "closed") -> list[Compiled]:
-    """Compile several kernels at once, in order."""
-    return [future.result() for future in [compiler.submit(source, signature, tier=tier) for source, signature in jobs]]
