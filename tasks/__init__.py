@@ -2,7 +2,7 @@
 
 A task is one file: a function with `@task`.  The catalogue holds the project's own, one short file each;
 `load_task` takes any file on disk.  From the one reference follow the test data (`draw`), the float64
-`oracle` and the `unfused` path whose own error is a kernel's budget.  `program_task` is the
+`oracle` and the `unfused` path whose own error is a kernel's budget.  A `ProgramTask` is the
 same for several stages.  Depends on `primitives` for the vocabulary's types and on `templates` for programs as data.
 """
 
@@ -10,8 +10,9 @@ from .domain import legal
 from .errors import TaskError
 from .inputs import draw
 from .layout import accumulator, deinterleave, from_kernel, interleave, to_kernel
-from .load import catalogue, load_task, validate
+from .load import catalogue, load_task, program_tasks, shipped, validate
 from .oracle import cast, oracle, unfused
+from .program_task import ProgramTask
 from .task import Product, Task, task
 from .tensor import Tensor
 from .workload import FAMILIES, Workload
@@ -19,6 +20,7 @@ from .workload import FAMILIES, Workload
 __all__ = [
     "FAMILIES",
     "Product",
+    "ProgramTask",
     "Task",
     "TaskError",
     "Tensor",
@@ -33,6 +35,8 @@ __all__ = [
     "legal",
     "load_task",
     "oracle",
+    "program_tasks",
+    "shipped",
     "task",
     "to_kernel",
     "unfused",

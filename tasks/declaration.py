@@ -43,6 +43,12 @@ def check(task: Task) -> None:
             )
     _check_accumulation(task)
     _check_layouts(task)
+    _ = task.operands
+    check_workloads(task)
+
+
+def check_workloads(task: Task) -> None:
+    """Raise TaskError for the first declared workload with other symbols than the task's, or that cannot run."""
     for sizes in task.declared_workloads:
         missing = sorted(set(task.symbols) - set(sizes))
         unknown = sorted(set(sizes) - set(task.symbols))
@@ -52,8 +58,6 @@ def check(task: Task) -> None:
                 + (f"gives no size for {', '.join(missing)}" if missing else f"names the unknown {', '.join(unknown)}")
                 + f"; give exactly the sizes of {', '.join(task.symbols)}"
             )
-    _ = task.operands
-    for sizes in task.declared_workloads:
         reason = legal(task, sizes)
         if reason:
             raise TaskError(f"task {task.name!r}: the workload {sizes} cannot run: {reason}")

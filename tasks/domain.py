@@ -76,8 +76,8 @@ def correctness_workloads(task: Task, storage: str = "bf16") -> tuple[Workload, 
 
 
 def _tensors(task: Task) -> list[tuple[str, Tensor]]:
-    """Inputs and outputs by name, an accumulated output once."""
-    return list({**task.tensors, **task.outputs}.items())
+    """By name, an accumulated output once."""
+    return list(task.everything.items())
 
 
 def _step(task: Task, tensor: Tensor) -> int:

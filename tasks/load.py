@@ -22,18 +22,35 @@ import torch
 from .errors import TaskError
 from .inputs import draw
 from .oracle import oracle, unfused
+from .program_task import ProgramTask
 from .task import Task
 
 # Importing a folder binds its name in the parent package, so it comes before the function of the same name.
 _PACKAGE = importlib.import_module(f"{__package__}.catalogue")
+_PROGRAMS = importlib.import_module(f"{__package__}.programs")
 
 
 @cache
 def catalogue() -> dict[str, Task]:
-    """The project's own tasks by name: each module of tasks/catalogue holds one."""
+    """The project's own tasks of one product by name: each module of tasks/catalogue holds one."""
+    return _found(_PACKAGE)
+
+
+@cache
+def program_tasks() -> dict[str, ProgramTask]:
+    """The project's own tasks of several stages by name: each module of tasks/programs holds one."""
+    return {name: task for name, task in _found(_PROGRAMS).items() if isinstance(task, ProgramTask)}
+
+
+def shipped() -> dict[str, Task]:
+    """All of the project's own tasks by name."""
+    return {**catalogue(), **program_tasks()}
+
+
+def _found(package: ModuleType) -> dict[str, Task]:
     found = {}
-    for info in pkgutil.iter_modules(_PACKAGE.__path__):
-        module = importlib.import_module(f"{_PACKAGE.__name__}.{info.name}")
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
         found.update({t.name: t for t in _tasks_of(module)})
     return dict(sorted(found.items()))
 
@@ -79,7 +96,7 @@ def _is_path(text: str) -> bool:
 
 
 def _from_catalogue(name: str) -> Task:
-    tasks = catalogue()
+    tasks = shipped()
     if name in tasks:
         return tasks[name]
     near = difflib.get_close_matches(name, tasks, n=2)

@@ -48,7 +48,7 @@ def unfused(task: Task, inputs: Inputs) -> dict[str, torch.Tensor]:
 
     Raises TaskError as `oracle` does.
     """
-    storage = "fp16" if torch.as_tensor(inputs[task.gemm.a]).dtype == torch.float16 else "bf16"
+    storage = "fp16" if torch.as_tensor(inputs[task.leading]).dtype == torch.float16 else "bf16"
     with torch.no_grad():
         answer = _answer(task, inputs)
     return {name: value.to(task.outputs[name].torch_dtype(storage)) for name, value in answer.items()}

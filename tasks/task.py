@@ -65,7 +65,10 @@ class Task:
     @cached_property
     def digest(self) -> str:
         """sha256 over everything that changes what the task asks for (not wording, and not what is timed)."""
-        spec = {
+        return hashlib.sha256(json.dumps(self._asked(), sort_keys=True).encode()).hexdigest()
+
+    def _asked(self) -> dict:
+        return {
             "name": self.name,
             "gemm": str(self.gemm),
             "tensors": {k: repr(v) for k, v in self.tensors.items()},
@@ -73,7 +76,6 @@ class Task:
             "accumulates": self.accumulates,
             "reference": meaning(self.reference),
         }
-        return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
 
     @property
     def m(self) -> Dimension:
@@ -90,12 +92,12 @@ class Task:
         return self._side(self.gemm.a, 0 if self.gemm.a_transposed else 1)
 
     def _side(self, name: str, axis: int) -> Dimension:
-        return self.tensors[name].dimensions[axis]
+        return self.everything[name].dimensions[axis]
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:
         seen: dict[str, None] = {}
-        for tensor in [*self.tensors.values(), *self.outputs.values()]:
+        for tensor in self.everything.values():
             for dimension in tensor.dimensions:
                 if dimension.symbol:
                     seen.setdefault(dimension.symbol)
@@ -146,7 +148,22 @@ class Task:
     @property
     def paired(self) -> bool:
         """Whether the accumulator's columns pair up (some tensor declares a layout)."""
-        return any(t.layout for t in [*self.tensors.values(), *self.outputs.values()])
+        return any(t.layout for t in self.everything.values())
+
+    @property
+    def parts(self) -> dict[str, Task]:
+        """The products that need an epilogue, each as a task, by stage; "" names the only one of a plain task."""
+        return {"": self}
+
+    @property
+    def everything(self) -> dict[str, Tensor]:
+        """All tensors by name, an accumulated output once."""
+        return {**self.tensors, **self.outputs}
+
+    @property
+    def leading(self) -> str:
+        """The input whose dtype is the storage dtype."""
+        return self.gemm.a
 
     def workloads(self, storage: str = "bf16") -> tuple[Workload, ...]:
         """The workloads to time: those declared, or one of about 4096 a side."""
@@ -161,12 +178,7 @@ class Task:
         """Sizes for the symbols so that every dimension is near `side`, and legal."""
         sizes = {}
         for symbol in self.symbols:
-            largest = max(
-                d.coefficient
-                for t in [*self.tensors.values(), *self.outputs.values()]
-                for d in t.dimensions
-                if d.symbol == symbol
-            )
+            largest = max(d.coefficient for t in self.everything.values() for d in t.dimensions if d.symbol == symbol)
             size = side if symbol in (self.m.symbol, self.k.symbol) else side // largest
             step = domain.symbol_step(self, symbol)
             sizes[symbol] = max(size // step, 1) * step

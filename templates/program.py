@@ -8,24 +8,26 @@ A task with one product is the program of one stage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from ..primitives import Graph, evaluate
+from . import rows
 
 Kind = Literal["gemm", "finish", "rows"]
 Tensors = Mapping[str, Any]
 
 FINISH: dict[str, Callable[..., torch.Tensor]] = {
-    "rsqrt_mean": lambda total, *, d, eps: torch.rsqrt(total / d + eps),
-    "mean": lambda total, *, d: total / d,
-    "lse_minus": lambda lse, picked: lse - picked,
+    "rsqrt_mean": lambda total, *, d, eps, out=None: torch.rsqrt(total / d + eps, out=out),
+    "mean": lambda total, *, d, out=None: torch.div(total, d, out=out),
+    "lse_minus": lambda lse, picked, *, out=None: torch.sub(lse, picked, out=out),
 }
 """The small vocabulary between products, on vectors of one element a row: an RMSNorm's statistic from its sum of
 squares, a sum over a width d, a cross-entropy from its two parts."""
+FORMULAS = {"finish": tuple(FINISH), "rows": rows.NAMES}
 
 
 class Stage(BaseModel):
@@ -46,7 +48,7 @@ class Stage(BaseModel):
     epilogue: Graph | None = None
     """For "gemm": the epilogue; None where a candidate is to supply it."""
     formula: str = ""
-    """For "finish": a name of FINISH. For "rows": the row kernel's name."""
+    """For "finish": a name of FINISH. For "rows": a name of rows.NAMES."""
     constants: dict[str, float] = {}
 
     @model_validator(mode="after")
@@ -63,10 +65,8 @@ class Stage(BaseModel):
                         f"the stage {self.name!r} writes {list(self.writes)} and its epilogue returns "
                         f"{sorted(self.epilogue.outputs)}; make them the same"
                     )
-        elif self.kind == "finish" and self.formula not in FINISH:
-            raise ValueError(
-                f"the stage {self.name!r} uses the formula {self.formula!r}; known are {', '.join(FINISH)}"
-            )
+        elif self.formula not in (known := FORMULAS[self.kind]):
+            raise ValueError(f"the stage {self.name!r} uses the formula {self.formula!r}; known are {', '.join(known)}")
         return self
 
 
@@ -145,24 +145,26 @@ def run(program: Program, inputs: Tensors, execute: Executor) -> dict[str, Any]:
     return {name: values[name] for name in program.outputs}
 
 
-def interpret(
-    program: Program, inputs: Tensors, rows: Mapping[str, Callable[..., Any]] | None = None
-) -> dict[str, Any]:
-    """The program's torch meaning, in the inputs' dtype. rows: the torch meaning of row kernels by name."""
+def interpret(program: Program, inputs: Tensors) -> dict[str, Any]:
+    """The program's torch meaning, in the inputs' dtype."""
 
     def execute(stage: Stage, values: dict[str, Any]) -> dict[str, Any]:
         if stage.kind == "gemm":
             return _product(stage, values)
         arguments = [values[name] for name in stage.reads]
-        known = FINISH if stage.kind == "finish" else dict(rows or {})
-        if stage.formula not in known:
-            raise ValueError(
-                f"the row kernel {stage.formula!r} has no torch meaning here; known are {', '.join(known) or 'none'}"
-            )
-        answer = known[stage.formula](*arguments, **stage.constants)
+        meaning = FINISH[stage.formula] if stage.kind == "finish" else rows.row_kernel(stage.formula).meaning
+        answer = meaning(*arguments, **stage.constants)
         return dict(zip(stage.writes, answer if isinstance(answer, tuple) else (answer,), strict=True))
 
     return run(program, inputs, execute)
+
+
+def launch(stage: Stage, reads: Sequence[Any], writes: Sequence[torch.Tensor]) -> None:
+    """Run a stage that is no product on the current stream, into the tensors that it writes."""
+    if stage.kind == "finish":
+        FINISH[stage.formula](*reads, **stage.constants, out=writes[0])
+    else:
+        rows.row_kernel(stage.formula).launch(*reads, *writes, **stage.constants)
 
 
 def _product(stage: Stage, values: dict[str, Any]) -> dict[str, Any]:

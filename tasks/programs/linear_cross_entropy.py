@@ -19,6 +19,11 @@ from codasmith.tasks.program_task import finish, product, program_task
     ),
     between={"lse": Tensor("M", "f32"), "picked": Tensor("M", "f32")},
     out={"loss": Tensor("M", "f32")},
+    workloads=[
+        {"M": 4096, "N": 32768, "K": 4096},
+        {"M": 16384, "N": 32768, "K": 2048},
+        {"M": 8192, "N": 128256, "K": 4096},
+    ],
 )
 def linear_cross_entropy(x, w, target):
     """The cross-entropy of each row of x @ w.T with its target column."""

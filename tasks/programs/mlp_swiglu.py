@@ -19,6 +19,11 @@ from torch.nn.functional import silu
     ),
     between={"o": Tensor("M F")},
     out={"y": Tensor("M D"), "z": Tensor("M 2F", layout="pairs")},
+    workloads=[
+        {"M": 16384, "D": 2048, "F": 5632},
+        {"M": 16384, "D": 4096, "F": 11008},
+        {"M": 8192, "D": 4096, "F": 14336},
+    ],
 )
 def mlp_swiglu(x, w_up, w_down):
     """y = (silu(gate) * up) @ w_down.T, where gate and up alternate in z = x @ w_up.T."""

@@ -25,6 +25,11 @@ from codasmith.tasks.program_task import product, program_task
     ),
     between={"dz": Tensor("M 2F", layout="pairs"), "o": Tensor("M F")},
     out={"dx": Tensor("M D"), "dw_up": Tensor("2F D", "f32"), "dw_down": Tensor("D F", "f32")},
+    workloads=[
+        {"M": 16384, "D": 2048, "F": 5632},
+        {"M": 16384, "D": 4096, "F": 11008},
+        {"M": 8192, "D": 4096, "F": 14336},
+    ],
 )
 def mlp_swiglu_bwd(dy, w_down, z, x, w_up):
     """The gradients of mlp_swiglu with respect to x, w_up and w_down, from dy and the stored z."""

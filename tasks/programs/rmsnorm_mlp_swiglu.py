@@ -33,6 +33,11 @@ from torch.nn.functional import rms_norm, silu
         "o": Tensor("M F"),
     },
     out={"y": Tensor("M D")},
+    workloads=[
+        {"M": 16384, "K": 2048, "D": 2048, "F": 5632},
+        {"M": 16384, "K": 4096, "D": 4096, "F": 11008},
+        {"M": 8192, "K": 4096, "D": 4096, "F": 14336},
+    ],
 )
 def rmsnorm_mlp_swiglu(a, w_o, x, gamma, w_up, w_down):
     """y = h + SwiGLU(RMSNorm(h) * gamma), with h = a @ w_o.T + x."""

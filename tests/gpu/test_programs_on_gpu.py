@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from importlib.resources import files
 
-import codasmith.tasks.programs as folder
 import pytest
 from codasmith.gate.frame import frame_of
-from codasmith.tasks import Workload, draw, oracle, unfused
-from codasmith.tasks.program_task import ProgramTask
+from codasmith.tasks import Workload, draw, oracle, program_tasks, unfused
 from codasmith.templates.compile import Compiler
 from codasmith.templates.generate import generate
 from codasmith.templates.launch import Kernel
@@ -19,8 +15,7 @@ from codasmith.templates.schedule import by_name
 
 pytestmark = pytest.mark.gpu
 
-MODULES = [importlib.import_module(f"{folder.__name__}.{m.name}") for m in pkgutil.iter_modules(folder.__path__)]
-PROGRAMS = {t.name: t for m in MODULES for t in vars(m).values() if isinstance(t, ProgramTask)}
+PROGRAMS = program_tasks()
 HAND_WRITTEN = files("codasmith.verified_kernels.hand_written") / "programs"
 SIZES = {"M": 264, "D": 328, "F": 200, "K": 136, "N": 520}
 SCHEDULE = by_name("128x128-pingpong-2x1")
@@ -39,7 +34,7 @@ def kernels():
         for task in PROGRAMS.values():
             for stage, graph in graphs_of(task).items():
                 for storage in STORAGE:
-                    made = generate(graph, frame_of(task.stage_task(stage), storage), SCHEDULE)
+                    made = generate(graph, frame_of(task.parts[stage], storage), SCHEDULE)
                     futures[task.name, stage, storage] = compiler.submit(made.source, made.signature)
         yield futures
 
@@ -48,8 +43,8 @@ def kernels():
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_of_compiled_kernels_agrees_with_its_reference(kernels, name, storage):
     task = PROGRAMS[name]
-    sizes = {s: SIZES[s] for s in task.whole.symbols}
-    inputs = draw(task.whole, Workload(sizes=sizes, storage=storage, family="normal", seed=0), "cuda")
+    sizes = {s: SIZES[s] for s in task.symbols}
+    inputs = draw(task, Workload(sizes=sizes, storage=storage, family="normal", seed=0), "cuda")
 
     def execute(stage, values):
         if stage.kind == "finish":
@@ -64,7 +59,7 @@ def test_a_program_of_compiled_kernels_agrees_with_its_reference(kernels, name, 
         return outputs
 
     actual = run(task.program(graphs_of(task), sizes), inputs, execute)
-    exact, rounded = oracle(task.whole, inputs), unfused(task.whole, inputs)
+    exact, rounded = oracle(task, inputs), unfused(task, inputs)
     for key, truth in exact.items():
         scale = truth.abs().max()
         bound = 2 * (rounded[key].double() - truth).abs().max() + 1e-3 * scale

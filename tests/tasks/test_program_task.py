@@ -1,22 +1,18 @@
 """Programs of the catalogue: their stages, with hand-written epilogues, compute what plain PyTorch does."""
 
-import importlib
-import pkgutil
 from importlib.resources import files
 
-import codasmith.tasks.programs as folder
 import pytest
 import torch
 from codasmith.gate.frame import frame_of
 from codasmith.primitives import ReadError
-from codasmith.tasks import TaskError, Tensor, cast, draw, oracle, unfused
-from codasmith.tasks.program_task import ProgramTask, finish, product, program_task
+from codasmith.tasks import TaskError, Tensor, cast, draw, oracle, program_tasks, unfused
+from codasmith.tasks.program_task import finish, product, program_task
 from codasmith.templates.generate import generate
 from codasmith.templates.program import interpret
 from codasmith.templates.schedule import SCHEDULES
 
-MODULES = [importlib.import_module(f"{folder.__name__}.{m.name}") for m in pkgutil.iter_modules(folder.__path__)]
-PROGRAMS = {t.name: t for m in MODULES for t in vars(m).values() if isinstance(t, ProgramTask)}
+PROGRAMS = program_tasks()
 HAND_WRITTEN = files("codasmith.verified_kernels.hand_written") / "programs"
 SIZES = {"M": 19, "D": 40, "F": 24, "K": 32, "N": 56}
 
@@ -28,9 +24,9 @@ def source_of(name):
 
 
 def drawn(task):
-    workload = task.whole.correctness_workloads()[0]
-    sizes = {s: SIZES[s] for s in task.whole.symbols}
-    return sizes, draw(task.whole, workload.model_copy(update={"sizes": sizes}))
+    workload = task.correctness_workloads()[0]
+    sizes = {s: SIZES[s] for s in task.symbols}
+    return sizes, draw(task, workload.model_copy(update={"sizes": sizes}))
 
 
 def answer(name, inputs, sizes):
@@ -51,7 +47,7 @@ def test_the_layers_that_train_are_there_each_with_epilogues():
 def test_the_stages_agree_with_the_reference(name):
     task = PROGRAMS[name]
     sizes, inputs = drawn(task)
-    got, exact = answer(name, cast(inputs, torch.float64), sizes), oracle(task.whole, inputs)
+    got, exact = answer(name, cast(inputs, torch.float64), sizes), oracle(task, inputs)
     assert set(got) == set(exact)
     for key, value in exact.items():
         assert value.std() > 0.1
@@ -62,7 +58,7 @@ def test_the_stages_agree_with_the_reference(name):
 def test_the_reference_runs_in_the_storage_dtype_near_the_exact_answer(name):
     task = PROGRAMS[name]
     _, inputs = drawn(task)
-    exact, rounded = oracle(task.whole, inputs), unfused(task.whole, inputs)
+    exact, rounded = oracle(task, inputs), unfused(task, inputs)
     for key, value in exact.items():
         assert rounded[key].dtype == task.outputs[key].torch_dtype("bf16")
         assert 0 < (rounded[key].double() - value).abs().max() < 0.1 * value.abs().max()
@@ -72,7 +68,7 @@ def test_the_reference_runs_in_the_storage_dtype_near_the_exact_answer(name):
 def test_every_product_has_a_kernel(name):
     task = PROGRAMS[name]
     for stage, graph in task.read(source_of(name)).items():
-        problem = task.stage_task(stage)
+        problem = task.parts[stage]
         made = generate(graph, frame_of(problem, "bf16"), SCHEDULES[0])
         assert made.signature.outputs == tuple(problem.outputs)
 
@@ -95,7 +91,7 @@ def test_a_wrong_epilogue_gives_another_answer():
     sizes, inputs = drawn(task)
     wrong = source_of("mlp_swiglu").replace("silu(gate) * lift", "gate * silu(lift)")
     got = interpret(task.program(task.read(wrong), sizes), cast(inputs, torch.float64))
-    assert (got["y"] - oracle(task.whole, inputs)["y"]).abs().max() > 0.1
+    assert (got["y"] - oracle(task, inputs)["y"]).abs().max() > 0.1
 
 
 def test_a_candidate_without_a_stage_or_with_other_names_is_told_so():
