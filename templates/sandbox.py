@@ -59,14 +59,28 @@ def readable() -> list[tuple[Path, int]]:
     """What a compile child may read, with its rights: Python, its packages, the system's libraries and compiler."""
     roots = [Path(p) for p in (*sys.path, sys.prefix, sys.base_prefix, sysconfig.get_paths()["stdlib"]) if p]
     roots += [Path(p) for p in os.environ.get("LD_LIBRARY_PATH", "").split(":") if p]
-    compiler = shutil.which(os.environ.get("CC", "gcc"))
-    roots += [Path(compiler).resolve().parent] if compiler else []
+    roots += compiler_folders()
     found = {p.resolve() for p in (*roots, *map(Path, _SYSTEM)) if p.is_absolute() and p.exists()}
     outermost = [p for p in found if not any(p != q and p.is_relative_to(q) for q in found)]
     package = Path(__file__).resolve().parent.parent
     rules = [rule for root in sorted(outermost) for rule in _around(root, package)]
     rules += [(package / part, landlock.READ) for part in _VISIBLE]
     return rules + [(Path(d), landlock.READ_FILE | landlock.WRITE_FILE) for d in _DEVICES]
+
+
+@cache
+def compiler_folders() -> list[Path]:
+    """Where the C compiler that links lies, and where it says that its parts are: it need not live under /usr.
+
+    Asked once, before there is a sandbox to ask from: a child may start nothing but the linker.
+    """
+    compiler = shutil.which(os.environ.get("CC", "gcc"))
+    if not compiler:
+        return []
+    said = subprocess.run([compiler, "-print-search-dirs"], capture_output=True, text=True, timeout=30).stdout
+    listed = [name for line in said.splitlines() for name in line.partition(": ")[2].removeprefix("=").split(":")]
+    folders = {Path(name).resolve() for name in listed if name.startswith("/") and Path(name).is_dir()}
+    return [Path(compiler).resolve().parent, *sorted(folders - {Path("/")})]
 
 
 def _around(root: Path, hidden: Path) -> list[tuple[Path, int]]:
@@ -165,6 +179,7 @@ def lacking(found: InForce) -> list[str]:
 
 def probe(refused_namespaces: str) -> InForce:
     """Put a child into the sandbox, let it try everything, and say what held."""
+    compiler_folders()
     with tempfile.TemporaryDirectory(prefix="codasmith-sandbox-") as folder:
         scratch, outside = Path(folder) / "scratch", Path(folder) / "outside"
         scratch.mkdir()

@@ -286,3 +286,18 @@ def test_only_ordinary_files_of_a_sensible_size_are_read(tmp_path):
     for name, most in (("single", 9), ("hard", 100), ("pipe", 100)):
         with pytest.raises(ValueError, match=name):
             plain_bytes(tmp_path / name, most)
+
+
+def test_a_compiler_beside_the_system_may_be_read_with_its_parts(tmp_path, monkeypatch):
+    parts, compiler = tmp_path / "gcc" / "lib" / "13", tmp_path / "gcc" / "bin" / "cc"
+    for folder in (parts, compiler.parent):
+        folder.mkdir(parents=True)
+    compiler.write_text(f"#!/bin/sh\necho install: {parts}/\necho libraries: ={parts}/:/nowhere/:relative/:/\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    sandbox.compiler_folders.cache_clear()
+    try:
+        assert sandbox.compiler_folders() == [compiler.parent, parts]
+        assert {parts, compiler.parent} <= {path for path, _ in sandbox.readable()}
+    finally:
+        sandbox.compiler_folders.cache_clear()
