@@ -5,6 +5,7 @@ Several sets together exceed the L2 cache, so that a timed call finds none of it
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..templates.signature import Signature
 from .arena import Arena, ArenaFull
 
 L2_BYTES = 50 * 2**20
-MOST_SETS = 8
+MOST_SETS = 24
 
 
 @dataclass
@@ -30,6 +31,22 @@ class BufferSet:
     bare: torch.Tensor | None = None
     described_bare: Any = None
     workspaces: dict[str, dict[str, Any]] = field(default_factory=dict)
+    kept: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Outputs that are added to, as they were before; filled by `keep`."""
+
+    def keep(self, accumulated: tuple[str, ...]) -> None:
+        """Remember the outputs that are added to, so that `freshen` can restore them."""
+        self.kept = {name: self.outputs[name].clone() for name in accumulated}
+
+    def freshen(self) -> None:
+        """Content that no call has seen: the largest operand's rows move on, outputs are as before the first call."""
+        operands = {n: t for n, t in self.inputs.items() if isinstance(t, torch.Tensor) and n not in self.outputs}
+        largest = max(operands.values(), key=lambda t: (t.is_floating_point(), t.numel()))
+        rows = largest.shape[0]
+        largest.copy_(largest.roll(1 + secrets.randbelow(max(rows - 1, 1)), 0))
+        for name, tensor in self.kept.items():
+            self.outputs[name].copy_(tensor)
+        self.poison()
 
     def poison(self) -> None:
         """Fill every output that is written, not accumulated, with NaN."""
@@ -55,9 +72,9 @@ def place(arena: Arena, task: Task, workload: Workload, sets: int, *, bare: bool
     return placed
 
 
-def sets_wanted(bytes_of_one: int) -> int:
-    """How many sets exceed the L2 cache three times, between 2 and MOST_SETS."""
-    return max(2, min(MOST_SETS, -(-3 * L2_BYTES // max(bytes_of_one, 1))))
+def sets_wanted(bytes_of_one: int, most: int = 8) -> int:
+    """How many sets exceed the L2 cache three times, between 2 and `most`."""
+    return max(2, min(most, -(-3 * L2_BYTES // max(bytes_of_one, 1))))
 
 
 def _one(arena: Arena, task: Task, workload: Workload, bare: bool) -> BufferSet:
@@ -82,6 +99,18 @@ def _one(arena: Arena, task: Task, workload: Workload, bare: bool) -> BufferSet:
         shape = (task.m.size(workload.sizes), task.n.size(workload.sizes))
         result.bare, result.described_bare = arena.take("the bare product", shape, TORCH_DTYPES[workload.storage])
     return result
+
+
+def place_bare(task: Task, buffers: BufferSet) -> BufferSet:
+    """The set as the bare template sees it: two operands and the bare product."""
+    assert buffers.bare is not None
+    operands = {"a": task.gemm.a, "b": task.gemm.b}
+    return BufferSet(
+        inputs={k: buffers.inputs[name] for k, name in operands.items()},
+        outputs={"product": buffers.bare},
+        described_inputs={k: buffers.described_inputs[name] for k, name in operands.items()},
+        described_outputs={"product": buffers.described_bare},
+    )
 
 
 def workspace(arena: Arena, buffers: BufferSet, signature: Signature) -> dict[str, Any]:

@@ -8,11 +8,11 @@ import platform
 import shutil
 import subprocess
 from functools import cache
+from pathlib import Path
 
 PACKAGES = {"torch": "torch", "quack": "quack-kernels", "cutedsl": "nvidia-cutlass-dsl", "triton": "triton"}
 
 _QUERY = "name,driver_version,compute_cap,memory.total"
-_STATE = "clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active"
 
 
 @cache
@@ -43,13 +43,9 @@ def smi(query: str) -> list[tuple[str, ...]] | None:
     return lines if done.returncode == 0 and lines else None
 
 
-def gpu_state() -> dict[str, str]:
-    """Clocks (MHz), power (W), temperature (C) and throttle reasons at this moment."""
-    lines = smi(_STATE)
-    if not lines:
-        return {}
-    names = ("sm_clock", "memory_clock", "power", "temperature", "throttle_reasons")
-    return dict(zip(names, lines[min(_visible_index(), len(lines) - 1)], strict=False))
+def home() -> Path:
+    """The user's folder: CODASMITH_HOME, or ~/.local/share/codasmith."""
+    return Path(os.environ.get("CODASMITH_HOME") or Path.home() / ".local/share/codasmith").expanduser()
 
 
 def has_gpu() -> bool:

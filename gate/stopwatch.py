@@ -1,9 +1,11 @@
-"""Times by the referee's own clock: the wall time of many repetitions, less that of none.
+"""Times by the referee's own clock, so taken that what moves the clock meets all contestants alike.
 
-The same way for every contestant: calls over rotating buffers are recorded once as a CUDA graph, and the
-wall time of replaying it until the GPU is idle is taken.  What asking and waiting cost is measured by
-replaying nothing, and taken off.  Contestants take turns in rounds of changing order, the first of which only
-brings clocks and power to where they stay, so that a drift meets all of them alike.
+A GPU at its power limit changes its clock every few tens of milliseconds, by what it has just been running.  So
+contestants take short turns, and every round is a palindrome: all of them once in an order drawn anew, then once
+more in the reverse order, which takes a drift within the round out of every ratio.  A ratio is taken within a
+round, from both turns of each; the answer is the median over rounds, with a bootstrap interval over rounds.
+Before each turn the GPU is touched by an empty call, so that no turn pays for what came before it, and what asking
+and waiting cost is measured with empty calls too, and taken off.
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 Replay = Callable[[int], None]
-"""Replay the recorded calls so many times and wait until they are done."""
+"""Replay the recorded calls so many times and wait until they are done; 0 launches something empty and waits."""
+
+LEAST_ROUNDS = 9
+_LEAST_MS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -26,51 +31,88 @@ class Interval:
     low: float
     high: float
 
+    @property
+    def width(self) -> float:
+        """As a share of the value."""
+        return (self.high - self.low) / self.value
+
     def data(self) -> dict[str, float]:
         return {"value": self.value, "low": self.low, "high": self.high}
 
 
-def once(replay: Replay, calls: int, times: int, idle: float) -> float:
-    """Milliseconds a call. idle: seconds that replaying nothing takes."""
+def turn(replay: Replay, times: int) -> tuple[float, float]:
+    """Seconds that the replays take, and that an empty call takes just before."""
+    replay(0)  # whatever ran before, of another process too, is now off the GPU
     started = time.perf_counter()
+    replay(0)
+    asked = time.perf_counter()
     replay(times)
-    return max(1e3 * (time.perf_counter() - started - idle) / (times * calls), 1e-6)
+    return time.perf_counter() - asked, asked - started
 
 
 def overhead(replay: Replay) -> float:
-    """Seconds from asking for no repetition to the answer."""
-    spent = []
-    for _ in range(7):
-        started = time.perf_counter()
-        replay(0)
-        spent.append(time.perf_counter() - started)
-    return statistics.median(spent)
+    """Seconds from asking for an empty call to the answer."""
+    return statistics.median(turn(replay, 0)[1] for _ in range(9))
 
 
 def repetitions(replay: Replay, idle: float, target_ms: float) -> int:
-    """How often to replay so that it takes about target_ms; also warms up."""
+    """How often to replay so that it takes about target_ms; also warms up. Once if no target is set."""
     replay(1)
+    if target_ms <= 0:
+        return 1
     started = time.perf_counter()
     replay(2)
     spent = 1e3 * max(time.perf_counter() - started - idle, 1e-6) / 2
     return max(1, min(5000, round(target_ms / spent)))
 
 
-def rounds(contestants: dict[str, tuple[Replay, int]], count: int, target_ms: float) -> dict[str, list[float]]:
-    """Milliseconds a call, by contestant and round; target_ms is what one contestant takes of a round."""
-    idle = {name: overhead(replay) for name, (replay, _) in contestants.items()}
-    times = {name: repetitions(replay, idle[name], target_ms) for name, (replay, _) in contestants.items()}
-    results: dict[str, list[float]] = {name: [] for name in contestants}
+def rounds(
+    contestants: dict[str, tuple[Replay, int]],
+    count: int,
+    target_ms: float,
+    *,
+    before: Callable[[str], None] | None = None,
+    after: Callable[[str], None] | None = None,
+    warm_s: float = 0.0,
+    budget_s: float = float("inf"),
+) -> dict[str, list[float]]:
+    """Milliseconds a call, by contestant and round.
+
+    target_ms: what one contestant takes of a round, in two turns; 0 for one replay a turn. before, after: called
+    with the contestant's name around each turn, outside its time. warm_s: seconds of uncounted rounds, at least
+    one round. budget_s: where `count` rounds would take longer, there are fewer, but never below LEAST_ROUNDS
+    (or count).
+    """
+    times = {name: repetitions(replay, overhead(replay), target_ms / 2) for name, (replay, _) in contestants.items()}
+    idle: dict[str, list[float]] = {name: [] for name in contestants}
     order = list(contestants)
     shuffle = random.Random(0)
-    for number in range(count + 1):
+
+    def palindrome() -> dict[str, float]:
         shuffle.shuffle(order)
-        for name in order:
-            replay, calls = contestants[name]
-            spent = once(replay, calls, times[name], idle[name])
-            if number:
-                results[name].append(spent)
-    return results
+        spent = dict.fromkeys(contestants, 0.0)
+        for name in [*order, *reversed(order)]:
+            if before:
+                before(name)
+            worked, empty = turn(contestants[name][0], times[name])
+            spent[name] += worked / 2
+            idle[name].append(empty)
+            if after:
+                after(name)
+        return spent
+
+    started = time.perf_counter()
+    palindrome()
+    one = max(time.perf_counter() - started, 1e-3)
+    for _ in range(int(warm_s / one)):
+        palindrome()
+    most = max(LEAST_ROUNDS, int(budget_s / one)) if budget_s < float("inf") else count
+    taken = [palindrome() for _ in range(min(count, most))]
+    asking = {name: statistics.median(spent) for name, spent in idle.items()}
+    return {
+        name: [max(1e3 * (r[name] - asking[name]) / (times[name] * calls), _LEAST_MS) for r in taken]
+        for name, (_, calls) in contestants.items()
+    }
 
 
 def ratio(numerator: list[float], denominator: list[float], draws: int = 2000) -> Interval:

@@ -64,9 +64,9 @@ def _winners(job: Job) -> list[str]:
     return winners[:MOST_GATED]
 
 
-def prepare(referee: Referee, job: Job, workload: Workload, *, bare: bool = False) -> list[BufferSet]:
-    """Draw and lay out as many sets as exceed the L2 cache."""
-    wanted = sets_wanted(compulsory_bytes(job.task, workload))
+def prepare(referee: Referee, job: Job, workload: Workload, *, bare: bool = False, least: int = 0) -> list[BufferSet]:
+    """Draw and lay out as many sets as exceed the L2 cache, and `least` where they fit."""
+    wanted = max(sets_wanted(compulsory_bytes(job.task, workload)), least)
     seeded = workload.model_copy(update={"seed": job.seed + workload.seed})
     return place(referee.arena, job.task, seeded, wanted, bare=bare)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from ..gate.machine import home
 from ..primitives.graph import Graph
 from .errors import RegistryError
 from .record import CompiledObject, Record, entry_digest
@@ -65,11 +66,6 @@ class Entry:
         if _sha256(library) != compiled.sha256:
             raise RegistryError(f"{where} holds another library than was admitted; verify it again")
         return library
-
-
-def home() -> Path:
-    """The user's folder: CODASMITH_HOME, or ~/.local/share/codasmith."""
-    return Path(os.environ.get("CODASMITH_HOME") or Path.home() / ".local/share/codasmith").expanduser()
 
 
 def user_store() -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from codasmith.gate import stopwatch
 from codasmith.gate.stopwatch import overhead, ratio, rounds
@@ -44,3 +46,62 @@ def test_a_ratio_says_who_is_faster_and_how_surely():
     assert sure.value == 1.5 and 1.4 < sure.low <= sure.value <= sure.high < 1.6
     unsure = ratio([1.0, 1.2, 0.8, 1.1, 0.9], [1.0] * 5)
     assert unsure.low < 1 < unsure.high
+
+
+class Board:
+    """A GPU at its power limit: the clock follows what has been running, some tens of milliseconds behind."""
+
+    def __init__(self, seed, behind_ms=40.0):
+        self.now, self.clock, self.behind_ms, self.random = 0.0, 1.0, behind_ms, Random(seed)
+
+    def run(self, milliseconds, power):
+        while milliseconds > 0:
+            step = min(milliseconds, 0.5)
+            self.now += 1e-3 * step / self.clock
+            self.clock += (min(1.0, power**-0.5) - self.clock) * min(1.0, step / self.clock / self.behind_ms)
+            milliseconds -= step
+
+    def contestant(self, milliseconds, power, calls, asking=0.15):
+        def replay(times):
+            self.now += 1e-3 * (asking + 0.03 * self.random.expovariate(1))
+            self.run(milliseconds * times * calls, power)
+
+        return replay, calls
+
+
+def test_a_ratio_does_not_move_with_the_boards_power_control(monkeypatch):
+    found = []
+    for seed in range(10):
+        board = Board(seed)
+        monkeypatch.setattr(stopwatch.time, "perf_counter", lambda board=board: board.now)
+        measured = rounds(
+            {
+                "kernel": board.contestant(0.20, 1.25, 16),
+                "bare": board.contestant(0.20, 1.30, 16),
+                "cublas": board.contestant(0.21, 1.20, 16, asking=0.02),
+                "eager": board.contestant(0.35, 0.90, 16, asking=0.02),
+            },
+            25,
+            0.0,
+            warm_s=0.3,
+            budget_s=2.0,
+        )
+        found.append(ratio(measured["kernel"], measured["bare"]))
+    assert max(r.value for r in found) - min(r.value for r in found) < 0.01
+    assert all(abs(r.value - 1.0) < 0.01 and r.width < 0.02 for r in found)
+
+
+def test_rounds_stay_within_their_budget_but_for_a_least_number(contestant):
+    slow = {"slow": (contestant(100.0, 0.0), 1)}
+    assert len(rounds(slow, 25, 0.0, budget_s=0.5)["slow"]) == stopwatch.LEAST_ROUNDS
+    assert len(rounds(slow, 5, 0.0, budget_s=0.5)["slow"]) == 5
+    assert len(rounds(slow, 25, 0.0, budget_s=3.1)["slow"]) == 15
+
+
+def test_every_turn_is_prepared_and_looked_at_and_rounds_are_palindromes(contestant):
+    seen = []
+    turns = {name: (contestant(1.0, 0.0), 1) for name in "abc"}
+    rounds(turns, 2, 0.0, before=seen.append, after=lambda name: seen.append(name.upper()))
+    names = [n for n in seen if n.islower()]
+    assert [n.lower() for n in seen[1::2]] == names and len(names) == 18
+    assert all(names[i : i + 6] == names[i : i + 6][::-1] for i in (0, 6, 12))

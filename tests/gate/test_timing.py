@@ -1,0 +1,181 @@
+"""The timing stage on tensors of the host: contestants that compute by torch, and a clock that only they move."""
+
+from __future__ import annotations
+
+import json
+import types
+
+import pytest
+import torch
+from codasmith.gate import baselines, buffers, canary, stopwatch, timing
+from codasmith.gate.arena import Arena
+from codasmith.gate.job import Job, Refused
+from codasmith.tasks import Workload, load_task
+
+MACHINE = {"gpu": "NVIDIA H200", "driver": "580.1"}
+WORKLOAD = Workload(sizes={"M": 48, "N": 64, "K": 32})
+COST = {"kernel": 1.05, "bare": 1.0, "cublas": 1.02, "eager": 1.6, "compile": 1.3}
+"""Milliseconds a call."""
+
+
+class Bench:
+    """The stage's surroundings, without a GPU."""
+
+    def __init__(self, monkeypatch, tmp_path, name="linear_bias"):
+        self.task, self.now, self.compiled, self.cost = load_task(name), 0.0, 0, dict(COST)
+        self.kernel = self.task.reference
+        self.arena = Arena(2**24, torch.device("cpu"))
+        self.runner = types.SimpleNamespace(call=lambda *a, **k: {}, process=types.SimpleNamespace(pid=1))
+        self.environment = MACHINE
+        monkeypatch.setenv("CODASMITH_HOME", str(tmp_path))
+        monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+        monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+        monkeypatch.setattr(timing, "_copy_rate", lambda: 4e12)
+        monkeypatch.setattr(timing, "roofline_ms", lambda *a: 0.9)
+        monkeypatch.setattr(canary, "probe", lambda: 0.2)
+        monkeypatch.setattr(timing, "record", lambda _, name, item, sets: self.replay(name.split("-")[0], sets))
+        monkeypatch.setattr(baselines, "cublas", lambda task, sets: self.replay("cublas", sets))
+        monkeypatch.setattr(baselines, "eager", lambda task, sets: self.replay("eager", sets))
+        monkeypatch.setattr(baselines, "compiled", self.compile)
+
+    def compile(self, task, sets):
+        self.compiled += 1
+        return self.replay("compile", sets)
+
+    def replay(self, name, sets):
+        def replay(times):
+            self.now += 1e-5 + 1e-3 * times * len(sets) * self.cost[name]
+            for held in sets if name == "kernel" and times else []:
+                for output, value in self.kernel(**held.inputs).items():
+                    if output in self.task.accumulates:
+                        value = held.outputs[output] + value
+                    held.outputs[output].copy_(value)
+
+        return replay
+
+    def measure(self, **changes):
+        item = types.SimpleNamespace(schedule="128x128", key="k", signature=None)
+        values = {"task": self.task, "storage": "bf16", "candidate": [item], "bare": [item], "timed": [WORKLOAD]}
+        values |= {"checked": [], "rounds": 11, "compile_baseline": True, "seed": 7, "graph": None}
+        values |= {"say": lambda *_: None, "gated": ["128x128"], "tuned": {WORKLOAD.label: {"128x128": 1.0}}}
+        job = Job(**(values | changes))
+        (stage,) = timing.measure(self, job)
+        return stage
+
+
+@pytest.fixture
+def bench(monkeypatch, tmp_path):
+    return Bench(monkeypatch, tmp_path)
+
+
+def test_ratios_come_out_as_the_contestants_costs(bench):
+    stage = bench.measure()
+    (row,) = stage.data["workloads"]
+    assert row["tax"]["value"] == pytest.approx(1.05) and row["bare"] == "bare 128x128"
+    assert row["over_eager"]["value"] == pytest.approx(1.6 / 1.05)
+    assert row["over_compile"]["value"] == pytest.approx(1.3 / 1.05)
+    assert (row["best_baseline"], row["answer"], row["schedule"]) == ("compile", "faster", "128x128")
+    assert row["sets"] >= timing.TURN_MS / 1.0 and row["rounds"] == 11
+    assert json.dumps(stage.data) and "missing" in row["gpu"]
+
+
+def test_what_torch_compile_took_is_kept_and_used_while_the_eager_reference_stands_as_it_did(bench):
+    first = bench.measure().data["workloads"][0]
+    bench.cost = {name: 1.2 * cost for name, cost in COST.items()}  # a cooler or a warmer board
+    second = bench.measure().data["workloads"][0]
+    assert bench.compiled == 1 and second["compile_baseline"].startswith("kept")
+    assert second["over_compile"]["value"] == pytest.approx(first["over_compile"]["value"])
+    assert second["milliseconds"]["compile"] == pytest.approx(1.2 * 1.3)
+    assert second["best_baseline"] == "compile"
+
+
+def test_what_was_kept_is_measured_anew_where_the_eager_reference_has_drifted(bench):
+    bench.measure()
+    bench.cost["eager"] *= 1.05
+    bench.cost["compile"] = 1.4
+    row = bench.measure().data["workloads"][0]
+    assert bench.compiled == 2 and row["compile_baseline"] == "measured"
+    assert row["over_compile"]["value"] == pytest.approx(1.4 / 1.05)
+
+
+def test_what_was_kept_is_measured_anew_after_so_many_uses_and_in_another_environment(bench):
+    for _ in range(baselines.REUSED + 2):
+        bench.measure()
+    assert bench.compiled == 2
+    bench.environment = MACHINE | {"driver": "581.0"}
+    bench.measure()
+    assert bench.compiled == 3
+
+
+def test_a_kernel_that_answers_old_content_from_memory_is_refused(bench):
+    answers = {}
+
+    def lazy(**inputs):
+        key = inputs["x"].data_ptr()
+        answers.setdefault(key, bench.task.reference(**inputs))
+        return answers[key]
+
+    bench.kernel = lazy
+    with pytest.raises(Refused) as caught:
+        bench.measure()
+    assert caught.value.finding.code == "timed-output-wrong"
+
+
+def test_a_kernel_that_skips_its_work_once_it_was_right_is_refused(bench):
+    calls = []
+
+    def skips(**inputs):
+        calls.append(1)
+        return bench.task.reference(**inputs) if len(calls) < 20 else {}
+
+    bench.kernel = skips
+    with pytest.raises(Refused):
+        bench.measure()
+
+
+def test_a_time_below_the_roofline_is_refused(bench):
+    bench.cost["kernel"] = 0.5
+    with pytest.raises(Refused) as caught:
+        bench.measure()
+    assert caught.value.finding.code == "below-roofline"
+
+
+def test_timed_outputs_that_are_added_to_are_checked_too(monkeypatch, tmp_path):
+    from codasmith.tasks import catalogue
+
+    name = next(n for n, t in catalogue().items() if t.accumulates and not hasattr(t, "stages"))
+    bench = Bench(monkeypatch, tmp_path, name)
+    bench.kernel = lambda **inputs: {}
+    sizes = bench.task.default_sizes(64)
+    workload = Workload(sizes=sizes)
+    with pytest.raises(Refused):
+        bench.measure(timed=[workload], tuned={workload.label: {"128x128": 1.0}})
+
+
+def test_fresh_content_moves_the_rows_of_the_largest_operand_and_poisons_the_outputs():
+    inputs = {"x": torch.arange(12.0).view(6, 2), "bias": torch.ones(2)}
+    outputs = {"y": torch.zeros(6, 2)}
+    held = buffers.BufferSet(inputs, outputs, {}, {})
+    before = inputs["x"].clone()
+    held.freshen()
+    assert not torch.equal(inputs["x"], before) and inputs["x"].sum() == before.sum()
+    assert torch.equal(inputs["bias"], torch.ones(2)) and outputs["y"].isnan().all()
+
+
+# --- the canary ---------------------------------------------------------------------------------------
+
+
+def test_the_canary_warns_of_a_slow_gpu_and_of_company(tmp_path):
+    for _ in range(canary.ENOUGH):
+        assert "warning" not in canary.compare(0.20, tmp_path, MACHINE, [])
+    assert "warning" not in canary.compare(0.21, tmp_path, MACHINE, [])
+    assert "0.300 ms, and 0.200 ms is usual" in canary.compare(0.30, tmp_path, MACHINE, [])["warning"]
+    assert "(4242)" in canary.compare(0.20, tmp_path, MACHINE, [4242])["warning"]
+    assert "warning" not in canary.compare(0.50, tmp_path, MACHINE | {"driver": "581"}, [])
+
+
+def test_a_damaged_or_unwritable_memory_of_the_canary_is_none(tmp_path):
+    (tmp_path / "canary.json").write_text("{")
+    assert "usual" not in canary.compare(0.2, tmp_path, MACHINE, [])
+    assert "warning" not in canary.compare(0.2, tmp_path / "canary.json", MACHINE, [])
