@@ -34,7 +34,7 @@ from .verdict import StageResult, Status, Tier, Verdict
 Progress = Callable[[str, str], None]
 """progress(stage, one line)"""
 
-ROUNDS = 11
+ROUNDS = 25
 BARE = SCHEDULES[:4]
 """Schedules of the bare template that the tax is measured against, beside cuBLAS."""
 
