@@ -119,7 +119,7 @@ def _ignored(task: Task, graph: Graph, case: _Case) -> Finding | None:
             continue
         moved = case.exchanged[name][1]
         for output, before in case.expected.items():
-            if _difference(moved[output], before) > ACCEPT:
+            if difference(moved[output], before) > ACCEPT:
                 return Finding(
                     code="ignored-operand",
                     message=f"The epilogue never uses {name}, and the reference's {output} changes with it.",
@@ -142,9 +142,9 @@ def _compare(
     except GraphError as error:
         return Finding(code=error.code, message=error.message, remedy=error.remedy)
     for name, value in expected.items():
-        difference = _difference(answer[name], value)
-        largest[name] = max(largest[name], difference)
-        if difference > ACCEPT:
+        found = difference(answer[name], value)
+        largest[name] = max(largest[name], found)
+        if found > ACCEPT:
             return _finding(case, graph, inputs, name, answer[name], value, changed)
     return None
 
@@ -157,7 +157,7 @@ def _answer(task: Task, graph: Graph, acc: torch.Tensor, inputs: Inputs) -> dict
     return {k: torch.as_tensor(inputs[k]) + v if k in task.accumulates else v for k, v in answer.items()}
 
 
-def _difference(actual: torch.Tensor, expected: torch.Tensor) -> float:
+def difference(actual: torch.Tensor, expected: torch.Tensor) -> float:
     """The largest difference as a share of the expected values' scale; infinite where NaN or infinities differ."""
     finite = torch.isfinite(expected)
     same = (actual == expected) | (actual.isnan() & expected.isnan())

@@ -27,6 +27,8 @@ class Object:
     key: str
     path: str
     signature: Signature
+    stage: str = ""
+    """Which product of a program it is for."""
 
     @property
     def schedule(self) -> str:
@@ -35,7 +37,12 @@ class Object:
     @staticmethod
     def of(data: dict[str, Any]) -> Object:
         signature = Signature.model_validate(data["signature"])
-        return Object(signature.symbol, data["object"], signature)
+        return Object(signature.symbol, data["object"], signature, data.get("stage", ""))
+
+
+def key_of(stage: str, schedule: str) -> str:
+    """How an object is named in a verdict and in the registry: "128x128-pingpong-2x1", "down.128x128-pingpong-2x1"."""
+    return f"{stage}.{schedule}" if stage else schedule
 
 
 @dataclass

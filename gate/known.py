@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..primitives.graph import Graph
 from ..primitives.reader import read
-from ..tasks.load import catalogue
+from ..tasks.load import catalogue, program_tasks
 
 # Candidate files beside this package, read as text: nothing of the registry is imported.
 _HAND_WRITTEN = Path(__file__).parent.parent / "verified_kernels" / "hand_written"
@@ -22,8 +22,10 @@ def same_as(graph: Graph) -> str | None:
 def _digests(outputs: frozenset[str]) -> dict[str, str]:
     """Names by digest, of the epilogues with these outputs: others cannot be the same."""
     found: dict[str, str] = {}
-    for name, task in catalogue().items():
-        path = _HAND_WRITTEN / f"{name}.py"
-        if outputs == set(task.outputs) and path.exists():
-            found.setdefault(read(path.read_text(), list(task.operands.values())).digest, name)
+    for task in (*catalogue().values(), *program_tasks().values()):
+        for stage, part in task.parts.items():
+            path = _HAND_WRITTEN / ("programs" if stage else "") / f"{task.name}.py"
+            if outputs == set(part.outputs) and path.exists():
+                graph = read(path.read_text(), list(part.operands.values()), name=stage or None)
+                found.setdefault(graph.digest, task.name + f":{stage}" * bool(stage))
     return found

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..primitives import Graph
 from ..primitives.graph import Builder
-from ..tasks import Task, TaskError, Workload
+from ..tasks import ProgramTask, Task, TaskError, Workload
 from ..templates import ABI
 from ..templates.compile import Compiled
 from ..templates.generate import Frame, generate
@@ -24,10 +24,12 @@ from ..templates.schedule import SCHEDULES, Schedule
 from ..templates.signature import Signature, TensorSpec
 from .compile import ENVIRONMENT, compile_stage
 from .interpret import interpret_stage
+from .job import key_of
 from .machine import environment, has_gpu
 from .pipe import ChildFailed
 from .read import read_stage
 from .session import Session
+from .stages import compile_program, interpret_program, read_program
 from .timing import summarise
 from .verdict import StageResult, Status, Tier, Verdict
 
@@ -52,9 +54,15 @@ class Evaluation:
     tier: Tier
     storage: str
     objects: dict[str, Path] = field(default_factory=dict)
-    """The gated objects, by schedule."""
+    """The gated objects, by schedule; of a program by stage and schedule, as `job.key_of` joins them."""
     signatures: dict[str, Signature] = field(default_factory=dict)
-    graph: Graph | None = None
+    graphs: dict[str, Graph] = field(default_factory=dict)
+    """The epilogues as data, where the tier has them, by stage; "" names the only one of a plain task."""
+
+    @property
+    def graph(self) -> Graph | None:
+        """The only epilogue of a plain task."""
+        return self.graphs.get("")
 
 
 def session() -> Session:
@@ -91,25 +99,23 @@ def evaluate(
     gpu = not cpu_only and has_gpu()
     run = _Run(task, source, tier, storage, say)
     try:
-        graph = run.read_and_interpret()
+        run.read_and_interpret()
         if run.stopped:
             return run.end("refused")
         if workspace is not None:
             session().compiler.folder = workspace
         if gpu:
             session().compiler.start()
-        compiled = run.compile(graph, schedules)
+        run.compile(schedules)
         if run.stopped:
             if run.stages[-1].finding and run.stages[-1].finding.code == ENVIRONMENT:
                 return run.fail(str(run.stages[-1].finding))
-            return run.end("refused", graph)
+            return run.end("refused")
         if not gpu:
             run.skip("a Hopper GPU is needed" if not cpu_only else "only the stages without a GPU were asked for")
-            return run.end("checked", graph, compiled)
-        run.judge(graph, compiled, workloads, compile_baseline, rounds)
-        if run.stopped:
-            return run.end("refused", graph)
-        return run.end("passed", graph, compiled)
+            return run.end("checked")
+        run.judge(workloads, compile_baseline, rounds)
+        return run.end("refused" if run.stopped else "passed")
     except (ChildFailed, TaskError, OSError) as error:
         return run.fail(f"{type(error).__name__}: {error}" if isinstance(error, OSError) else str(error))
 
@@ -123,6 +129,8 @@ class _Run:
     def __init__(self, task: Task, source: str, tier: Tier, storage: str, say: Progress):
         self.task, self.source, self.tier, self.storage, self.say = task, source, tier, storage, say
         self.stages: list[StageResult] = []
+        self.graphs: dict[str, Graph] = {}
+        self.compiled: dict[str, list[Compiled]] = {}
         self.gated: list[str] | None = None
         self.environment: dict[str, str] = {}
 
@@ -130,47 +138,46 @@ class _Run:
     def stopped(self) -> bool:
         return any(s.outcome == "failed" for s in self.stages)
 
-    def read_and_interpret(self) -> Graph | None:
+    def read_and_interpret(self) -> None:
         self.say("read", "reading the candidate")
         started = time.perf_counter()
-        result, graph = read_stage(self.task, self.source, self.tier)
+        if isinstance(self.task, ProgramTask):
+            result, self.graphs = read_program(self.task, self.source, self.tier)
+        else:
+            result, graph = read_stage(self.task, self.source, self.tier)
+            self.graphs = {"": graph} if graph else {}
         self._add(result, started)
         if self.stopped:
-            return None
-        if graph is None:
+            return
+        if not self.graphs:
             self.stages.append(
                 StageResult(stage="interpret", outcome="skipped", note="the open tier is not interpreted")
             )
-            return None
+            return
         started = time.perf_counter()
         self.say("interpret", "computing it in float64 on small shapes")
-        self._add(interpret_stage(self.task, graph), started)
-        return graph
+        if isinstance(self.task, ProgramTask):
+            self._add(interpret_program(self.task, self.graphs), started)
+        else:
+            self._add(interpret_stage(self.task, self.graphs[""]), started)
 
-    def compile(self, graph: Graph | None, schedules: Sequence[Schedule]) -> list[Compiled]:
+    def compile(self, schedules: Sequence[Schedule]) -> None:
         started = time.perf_counter()
         self.say("compile", f"compiling {len(schedules)} schedules for sm_90a")
-        result, compiled = compile_stage(
-            self.task,
-            graph,
-            self.source,
-            tier=self.tier,
-            storage=self.storage,
-            compiler=session().compiler,
-            schedules=schedules,
-            progress=self.say,
-        )
+        how: dict[str, Any] = {
+            "storage": self.storage,
+            "compiler": session().compiler,
+            "schedules": schedules,
+            "progress": self.say,
+        }
+        if isinstance(self.task, ProgramTask):
+            result, self.compiled = compile_program(self.task, self.graphs, **how)
+        else:
+            result, kept = compile_stage(self.task, self.graphs.get(""), self.source, tier=self.tier, **how)
+            self.compiled = {"": kept}
         self._add(result, started)
-        return compiled
 
-    def judge(
-        self,
-        graph: Graph | None,
-        compiled: list[Compiled],
-        workloads: Sequence[Workload] | None,
-        compile_baseline: bool,
-        rounds: int,
-    ) -> None:
+    def judge(self, workloads: Sequence[Workload] | None, compile_baseline: bool, rounds: int) -> None:
         task, storage = self.task, self.storage
         self.environment = environment()
         bare = [f.result() for f in [session().compiler.submit(s, g) for s, g in bare_kernels(task, storage)]]
@@ -178,13 +185,13 @@ class _Run:
         job = {
             "task": f"{task.path}:{task.name}",
             "storage": storage,
-            "candidate": [_object(c) for c in compiled if c.ok],
+            "candidate": [_object(c, stage) for stage, kept in self.compiled.items() for c in kept if c.ok],
             "bare": [_object(c) for c in bare if c.ok],
             "timed": [w.model_dump(mode="json") for w in timed],
             "checked": [w.model_dump(mode="json") for w in task.correctness_workloads(storage)],
             "rounds": rounds,
             "compile_baseline": compile_baseline,
-            "graph": graph.model_dump(mode="json") if graph else None,
+            "graph": self.graphs[""].model_dump(mode="json") if "" in self.graphs else None,
         }
         self.say("tune", "racing the schedules")
         stages = session().judge(job, self.say)
@@ -198,8 +205,13 @@ class _Run:
         for stage in ("tune", "numerics", "guards", "timing"):
             self.stages.append(StageResult.model_validate({"stage": stage, "outcome": "skipped", "note": reason}))
 
-    def end(self, status: Status, graph: Graph | None = None, compiled: list[Compiled] | None = None) -> Evaluation:
-        kept = [c for c in compiled or [] if c.ok and (self.gated is None or c.schedule in self.gated)]
+    def end(self, status: Status) -> Evaluation:
+        named = {key_of(stage, c.schedule): c for stage, found in self.compiled.items() for c in found if c.ok}
+        kept = (
+            {}
+            if status in ("refused", "failed")
+            else {key: c for key, c in named.items() if self.gated is None or key in self.gated}
+        )
         timing: dict[str, Any] = {}
         for stage in self.stages:
             if stage.stage == "timing" and stage.data:
@@ -220,9 +232,9 @@ class _Run:
             task=self.task,
             tier=self.tier,
             storage=self.storage,
-            objects={c.schedule: c.object for c in kept if c.object},
-            signatures={c.schedule: c.signature for c in kept if c.signature},
-            graph=graph,
+            objects={key: c.object for key, c in kept.items() if c.object},
+            signatures={key: c.signature for key, c in kept.items() if c.signature},
+            graphs=self.graphs,
         )
 
     def fail(self, note: str) -> Evaluation:
@@ -243,13 +255,17 @@ def candidate_digest(task: Task, source: str) -> str:
 
 
 def bare_kernels(task: Task, storage: str) -> list[tuple[str, Signature]]:
-    """The template without an epilogue on the task's operands: sources and signatures."""
+    """The template without an epilogue for each way in which the task's operands lie: sources and signatures."""
+    ways = dict.fromkeys((part.gemm.a_transposed, part.gemm.b_transposed) for part in task.parts.values())
+    return [kernel for at, bt in ways for kernel in _bare(at, bt, storage)]
+
+
+def _bare(at: bool, bt: bool, storage: str) -> list[tuple[str, Signature]]:
     builder = Builder()
     graph = builder.finish({"product": builder.acc()})
-    at, bt = task.gemm.a_transposed, task.gemm.b_transposed
     m, n, k = (1, "M"), (1, "N"), (1, "K")
     # The same names for every task, so that every task shares the compiled objects.
-    bare = Frame(
+    frame = Frame(
         task="bare",
         storage=storage,
         a="a",
@@ -264,10 +280,10 @@ def bare_kernels(task: Task, storage: str) -> list[tuple[str, Signature]]:
         inputs=("a", "b"),
         outputs=("product",),
     )
-    generated = [generate(graph, bare, schedule) for schedule in BARE]
+    generated = [generate(graph, frame, schedule) for schedule in BARE]
     return [(g.source, g.signature) for g in generated]
 
 
-def _object(compiled: Compiled) -> dict[str, Any]:
+def _object(compiled: Compiled, stage: str = "") -> dict[str, Any]:
     assert compiled.signature is not None
-    return {"object": str(compiled.object), "signature": compiled.signature.model_dump(mode="json")}
+    return {"object": str(compiled.object), "signature": compiled.signature.model_dump(mode="json"), "stage": stage}

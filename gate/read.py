@@ -27,9 +27,10 @@ _NAMES = {"__import__", "eval", "exec", "compile", "open", "globals", "vars", "i
 _DUNDERS = {"__init__", "__post_init__", "__name__", "__doc__", "__all__", "__annotations__"}
 
 
-def read_stage(task: Task, source: str, tier: Tier) -> tuple[StageResult, Graph | None]:
+def read_stage(task: Task, source: str, tier: Tier, *, name: str | None = None) -> tuple[StageResult, Graph | None]:
     """Read a candidate; the graph is None in the open tier and where the stage fails.
 
+    name: the epilogue to read where the file holds several.
     Data of a passed stage (closed): digest of the graph, the operands it uses, and same_as, the hand-written
     epilogue that says the same, or None.
     """
@@ -38,7 +39,7 @@ def read_stage(task: Task, source: str, tier: Tier) -> tuple[StageResult, Graph 
         finding = _check_module(source)
         return _result(started, finding, "parsed; it runs in the compile sandbox only", {}), None
     try:
-        graph = read(source, list(task.operands.values()))
+        graph = read(source, list(task.operands.values()), name=name)
     except GraphError as error:
         return _result(started, _from_reader(task, error)), None
     finding = _check_outputs(task, graph)
