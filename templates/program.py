@@ -21,7 +21,7 @@ Kind = Literal["gemm", "finish", "rows"]
 Tensors = Mapping[str, Any]
 
 FINISH: dict[str, Callable[..., torch.Tensor]] = {
-    "rsqrt_mean": lambda total, *, d, eps, out=None: torch.rsqrt(total / d + eps, out=out),
+    "rsqrt_mean": lambda total, eps, *, d, out=None: torch.rsqrt(total / d + eps, out=out),
     "mean": lambda total, *, d, out=None: torch.div(total, d, out=out),
     "lse_minus": lambda lse, picked, *, out=None: torch.sub(lse, picked, out=out),
 }

@@ -3,7 +3,7 @@
 With s = sigmoid(gate) and D = dy W_down: d_up = D silu(gate), d_gate = D up (s + silu(gate) (1 - s)); then
 dx = dz W_up, dW_up = dz^T x and dW_down = dy^T o.
 dy and x [M, D], z [M, 2F] of alternating gate, up, w_up [2F, D] with such rows and w_down [D, F] give dx [M, D],
-dw_up [2F, D] and dw_down [D, F], the weights' gradients in float32.
+dw_up [2F, D] and dw_down [D, F].
 """
 
 import torch
@@ -24,7 +24,7 @@ from codasmith.tasks.program_task import product, program_task
         product("weight_up", "dz.T @ x", writes=("dw_up",)),
     ),
     between={"dz": Tensor("M 2F", layout="pairs"), "o": Tensor("M F")},
-    out={"dx": Tensor("M D"), "dw_up": Tensor("2F D", "f32"), "dw_down": Tensor("D F", "f32")},
+    out={"dx": Tensor("M D"), "dw_up": Tensor("2F D", layout="pairs"), "dw_down": Tensor("D F")},
     workloads=[
         {"M": 16384, "D": 2048, "F": 5632},
         {"M": 16384, "D": 4096, "F": 11008},
@@ -40,4 +40,4 @@ def mlp_swiglu_bwd(dy, w_down, z, x, w_up):
     d_up = d * gate * s
     dz = torch.stack((d_gate, d_up), -1).flatten(-2).to(dy.dtype)
     o = (gate * s * up).to(dy.dtype)
-    return {"dx": dz @ w_up, "dw_up": (dz.T @ x).float(), "dw_down": (dy.T @ o).float()}
+    return {"dx": dz @ w_up, "dw_up": dz.T @ x, "dw_down": dy.T @ o}

@@ -22,7 +22,7 @@ class RowKernel:
     """A trusted kernel of ours that works row by row or element by element."""
 
     meaning: Callable[..., Any]
-    """meaning(*reads, **constants): what it computes, in the inputs' dtype; a tensor, or a tuple in the order written."""
+    """meaning(*reads, **constants): what it computes on tensors; a tensor, or a tuple in the order written."""
     launch: Callable[..., None]
     """launch(*reads, *writes, **constants): on the current stream, into tensors that are there."""
 

@@ -4,8 +4,8 @@ z = q (r gamma + plain) with r = rsqrt(mean over the head of q^2 + eps), then y 
 With dz turned back and t = sum over the head of dz gamma q:  dq = dz (r gamma + plain) - q t r^3 / head_dim and
 dgamma = sum over rows of dz q r.  A query or key head has plain = 0; a value head has gamma = 0, plain = 1, cos 1 and
 sin 0, so that dq = dy, and its dgamma is of no use.
-dy and q [M, N], gamma and plain [N], table [M, N] of alternating cos, sin give dq [M, N] and dgamma [N] in float32;
-N is a multiple of head_dim, which is 64, 128 or 256.  Cost: 4 elements read or written each.
+dy and q [M, N], gamma and plain [N], table [M, N] of alternating cos, sin, and the number eps give dq [M, N] and
+dgamma [N] in float32; N is a multiple of head_dim, which is 64, 128 or 256.  Cost: 4 elements read or written each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROWS = 16  # at a time
 STEPS = 4  # times that in one program
 
 
-def meaning(dy, q, gamma, plain, table, *, head_dim, eps) -> tuple[torch.Tensor, torch.Tensor]:
+def meaning(dy, q, gamma, plain, table, eps, *, head_dim) -> tuple[torch.Tensor, torch.Tensor]:
     """dq in q's dtype, and dgamma in float32 at least."""
     (da, db), (cos, sin) = lanes(dy), lanes(table)
     dz = woven(da * cos + db * sin, db * cos - da * sin).unflatten(-1, (-1, int(head_dim)))
@@ -32,14 +32,14 @@ def meaning(dy, q, gamma, plain, table, *, head_dim, eps) -> tuple[torch.Tensor,
     return dq.flatten(-2).to(q.dtype), (dz * x * r).sum(0).flatten()
 
 
-def launch(dy, q, gamma, plain, table, dq, dgamma, *, head_dim, eps) -> None:
+def launch(dy, q, gamma, plain, table, eps, dq, dgamma, *, head_dim) -> None:
     """One program a head and 64 rows; dgamma is the sum of their parts."""
     rows, columns = dy.shape
     head_dim = int(head_dim)
     if head_dim not in HEAD_DIMS or columns % head_dim:
         raise ValueError(
-            f"qknorm_rope_bwd works on whole heads of {', '.join(map(str, HEAD_DIMS))} columns, and these are {columns} "
-            f"columns in heads of {head_dim}; use another head_dim"
+            f"qknorm_rope_bwd works on whole heads of {', '.join(map(str, HEAD_DIMS))} columns, and these are "
+            f"{columns} columns in heads of {head_dim}; use another head_dim"
         )
     blocks = triton.cdiv(rows, ROWS * STEPS)
     parts = torch.empty((blocks, columns), dtype=torch.float32, device=dy.device)

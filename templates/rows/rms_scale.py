@@ -1,7 +1,8 @@
 """What a deferred RMSNorm needs where no product came before it: the row times the norm's weight, and its statistic.
 
 g = h gamma, rstd = rsqrt(mean of h^2 + eps).  The first layer's norm, on embeddings; later ones come out of products.
-h [M, N] and gamma [N] give g [M, N] and rstd [M] in float32.  Cost: one element read and one written each.
+h [M, N], gamma [N] and the number eps give g [M, N] and rstd [M] in float32.
+Cost: one element read and one written each.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from ._rows import on, wide
 BLOCK = 2048  # columns at a time
 
 
-def meaning(h: torch.Tensor, gamma: torch.Tensor, *, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+def meaning(h: torch.Tensor, gamma: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
     """g in h's dtype, and rstd in float32 at least."""
     x = wide(h)
     return (x * wide(gamma)).to(h.dtype), torch.rsqrt(x.square().mean(-1) + eps)
 
 
-def launch(h: torch.Tensor, gamma: torch.Tensor, g: torch.Tensor, rstd: torch.Tensor, *, eps: float) -> None:
+def launch(h: torch.Tensor, gamma: torch.Tensor, eps: float, g: torch.Tensor, rstd: torch.Tensor) -> None:
     """One program a row."""
     rows, columns = h.shape
     with on("rms_scale", h, gamma, g, rstd):

@@ -14,7 +14,17 @@ from codasmith.templates.schedule import SCHEDULES
 
 PROGRAMS = program_tasks()
 HAND_WRITTEN = files("codasmith.verified_kernels.hand_written") / "programs"
-SIZES = {"M": 19, "D": 40, "F": 24, "K": 32, "N": 56}
+SIZES = {"M": 19, "D": 40, "F": 24, "K": 32, "N": 56, "S": 3}
+
+LAYERS = (
+    "mlp_swiglu",
+    "mlp_gelu",
+    "rmsnorm_mlp_swiglu",
+    "linear_cross_entropy",
+    "qkv_qknorm_rope",
+    "rmsnorm_qkv_rope",
+    "llama_block",
+)
 
 each = pytest.mark.parametrize("name", PROGRAMS)
 
@@ -35,10 +45,8 @@ def answer(name, inputs, sizes):
 
 
 def test_the_layers_that_train_are_there_each_with_epilogues():
-    wanted = {"mlp_swiglu", "mlp_swiglu_bwd", "rmsnorm_mlp_swiglu", "linear_cross_entropy"}
-    assert (
-        set(PROGRAMS) == wanted == {f.name.removesuffix(".py") for f in HAND_WRITTEN.iterdir() if "py" in f.name[-2:]}
-    )
+    assert set(PROGRAMS) == {*LAYERS, *(f"{n}_bwd" for n in LAYERS), "linear_cross_entropy_forward"}
+    assert set(PROGRAMS) == {f.name.removesuffix(".py") for f in HAND_WRITTEN.iterdir() if f.name.endswith(".py")}
     assert {t.level for t in PROGRAMS.values()} == {4}
     assert len({t.digest for t in PROGRAMS.values()}) == len(PROGRAMS)
 
@@ -50,7 +58,7 @@ def test_the_stages_agree_with_the_reference(name):
     got, exact = answer(name, cast(inputs, torch.float64), sizes), oracle(task, inputs)
     assert set(got) == set(exact)
     for key, value in exact.items():
-        assert value.std() > 0.1
+        assert value.std() > 0.01
         torch.testing.assert_close(got[key], value, rtol=1e-9, atol=1e-9)
 
 
@@ -59,9 +67,9 @@ def test_the_reference_runs_in_the_storage_dtype_near_the_exact_answer(name):
     task = PROGRAMS[name]
     _, inputs = drawn(task)
     exact, rounded = oracle(task, inputs), unfused(task, inputs)
-    for key, value in exact.items():
-        assert rounded[key].dtype == task.outputs[key].torch_dtype("bf16")
-        assert 0 < (rounded[key].double() - value).abs().max() < 0.1 * value.abs().max()
+    errors = {k: ((rounded[k].double() - v).abs().max() / v.abs().max()).item() for k, v in exact.items()}
+    assert all(rounded[k].dtype == task.outputs[k].torch_dtype("bf16") for k in exact)
+    assert 1e-7 < max(errors.values()) < 0.05, errors
 
 
 @each

@@ -4,5 +4,5 @@ from codasmith.primitives import epilogue, row_lse, select
 
 
 @epilogue
-def logits(acc, target):
+def project(acc, target):
     return {"lse": row_lse(acc), "picked": select(acc, target)}

@@ -1,4 +1,4 @@
-"""Residual and partial RMSNorm; the norm's scale and SwiGLU; residual."""
+"""Residual and partial RMSNorm; the norm's scale and SwiGLU with its argument kept; residual."""
 
 from codasmith.primitives import epilogue, row_sum, silu, unpack
 
@@ -11,8 +11,9 @@ def attention_out(acc, x, gamma):
 
 @epilogue
 def up(acc, rstd):
-    gate, lift = unpack(acc * rstd)
-    return {"o": silu(gate) * lift}
+    z = acc * rstd
+    gate, lift = unpack(z)
+    return {"z": z, "o": silu(gate) * lift}
 
 
 @epilogue
