@@ -1,0 +1,215 @@
+"""The layers of Llama: attention by scaled_dot_product_attention, everything between two attentions in fused kernels.
+
+`LlamaBlock` is one layer; `LlamaLayers` is a stack of them that defers each norm into the next layer's product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from .deferred import Kernels, Normed, first_norm, gated, projected, rotated
+from .rotary import from_pairs, table, to_pairs
+from .swiglu import SwiGLUMLP
+
+
+@dataclass(frozen=True)
+class LlamaShape:
+    """What a block needs of a configuration, by the names that Hugging Face's LlamaConfig has."""
+
+    hidden_size: int
+    intermediate_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int | None = None
+    """hidden_size / num_attention_heads where it is not given."""
+    rms_norm_eps: float = 1e-6
+
+
+class LlamaBlock(nn.Module):
+    """One decoder layer: x + attention(norm(x)), then x + SwiGLU(norm(x)); no biases, no dropout.
+
+    config: Hugging Face's LlamaConfig, or a LlamaShape. layer_idx: the layer's place in a key-value cache.
+    State dict: as LlamaDecoderLayer's (input_layernorm, self_attn.q_proj, ..., mlp.down_proj). The projections of
+    queries, keys and values are one parameter, self_attn.qkv_weight, in the order of `rotary`; gate and up another.
+    """
+
+    def __init__(self, config: Any, layer_idx: int = 0, device: Any = None, dtype: torch.dtype | None = None):
+        super().__init__()
+        how = {"device": device, "dtype": dtype}
+        self.self_attn = _Attention(config, layer_idx, **how)
+        self.mlp = SwiGLUMLP(config.hidden_size, config.intermediate_size, **how)
+        self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps, **how)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps, **how)
+        self._kernels = Kernels.loaded()
+
+    def forward(self, hidden_states: torch.Tensor, *positions: Any, **named: Any) -> torch.Tensor:
+        """See LlamaLayers.forward."""
+        return run([self], hidden_states, *positions, **named)
+
+
+class LlamaLayers(nn.ModuleList):
+    """A stack of blocks that a model runs in one call: its norms are deferred from layer to layer.
+
+    Stands where a model keeps its list of layers: iterating over it gives the stack itself, once, so that
+    `for layer in layers: x = layer(x, ...)` runs all blocks.  Parameters and state dict are those of the list.
+    """
+
+    blocks = property(lambda self: list(self._modules.values()))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self,))
+
+    def __getitem__(self, which: Any) -> Any:
+        if isinstance(which, slice) and which.indices(len(self)) == (0, len(self), 1):
+            return self
+        return super().__getitem__(which)
+
+    def forward(self, hidden_states: torch.Tensor, *positions: Any, **named: Any) -> torch.Tensor:
+        """[batch, tokens, hidden] to the same shape.
+
+        positions: cos and sin, each [tokens, head_dim], or with a batch before it, or half as wide; or the two as one
+        tuple `position_embeddings`. attention_mask: [batch, 1, tokens, keys], boolean or added; causal without one.
+        cache (or past_key_values): Hugging Face's. Other names are for other layers and are not looked at.
+        """
+        return run(self.blocks, hidden_states, *positions, **named)
+
+
+def run(blocks: Sequence[LlamaBlock], hidden_states: torch.Tensor, *positions: Any, **named: Any) -> torch.Tensor:
+    """All blocks in order; arguments as LlamaLayers.forward."""
+    cos, sin = _angles(positions, named)
+    mask, cache = named.get("attention_mask"), named.get("cache", named.get("past_key_values"))
+    batch, tokens, width = hidden_states.shape
+    attention, kernels = blocks[0].self_attn, blocks[0]._kernels
+    x = _cast(hidden_states.reshape(-1, width).contiguous(), hidden_states)
+    cos, sin = (_by_row(part.to(x.dtype), batch) for part in (cos, sin))
+    turning, still = attention.heads + attention.kv_heads, attention.kv_heads * attention.head_dim
+    angles = table(cos, sin, attention.head_dim, turning, still)
+    weights = [_Weights.of(block, x) for block in blocks]
+    normed = Normed(x, *first_norm(kernels, x, weights[0].norm, weights[0].eps))
+    for block, these, following in zip(blocks, weights, [*weights[1:], None], strict=True):
+        qkv, x = rotated(kernels, normed, these.norm, these.qkv, angles)
+        attended = block.self_attn.attend(qkv.view(batch, tokens, -1), mask, cache)
+        normed = projected(kernels, attended, these.o, x, these.post_norm, these.post_eps)
+        behind, eps = (following.norm, following.eps) if following else (None, 0.0)
+        normed = gated(kernels, normed, these.post_norm, these.gate_up, these.down, behind, eps)  # type: ignore[assignment]
+    return normed.view(batch, tokens, width)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """A block's weights in the dtype that it computes in."""
+
+    norm: torch.Tensor
+    qkv: torch.Tensor
+    o: torch.Tensor
+    post_norm: torch.Tensor
+    gate_up: torch.Tensor
+    down: torch.Tensor
+    eps: float
+    post_eps: float
+
+    @staticmethod
+    def of(block: LlamaBlock, x: torch.Tensor) -> _Weights:
+        tensors = (
+            block.input_layernorm.weight,
+            block.self_attn.qkv_weight,
+            block.self_attn.o_proj.weight,
+            block.post_attention_layernorm.weight,
+            block.mlp.gate_up_weight,
+            block.mlp.down_proj.weight,
+        )
+        return _Weights(
+            *(w.to(x.dtype) for w in tensors), _eps(block.input_layernorm), _eps(block.post_attention_layernorm)
+        )
+
+
+class _Attention(nn.Module):
+    """Queries, keys and values of one weight; query and key rows in the order of `rotary`."""
+
+    def __init__(self, config: Any, layer_idx: int, device: Any = None, dtype: torch.dtype | None = None):
+        super().__init__()
+        self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
+        self.head_dim = getattr(config, "head_dim", None) or config.hidden_size // self.heads
+        self.layer_idx = layer_idx
+        joined = nn.Linear(
+            config.hidden_size, (self.heads + 2 * self.kv_heads) * self.head_dim, bias=False, device=device, dtype=dtype
+        )
+        self.qkv_weight = joined.weight  # initialised as torch.nn.Linear does
+        self.o_proj = nn.Linear(self.heads * self.head_dim, config.hidden_size, bias=False, device=device, dtype=dtype)
+        self.register_state_dict_post_hook(_split)
+        self.register_load_state_dict_pre_hook(_join)
+
+    def attend(self, qkv: torch.Tensor, mask: torch.Tensor | None, cache: Any) -> torch.Tensor:
+        """[batch, tokens, (heads + 2 kv_heads) * head_dim] to [batch * tokens, heads * head_dim]."""
+        parts = qkv.unflatten(-1, (-1, self.head_dim)).split((self.heads, self.kv_heads, self.kv_heads), 2)
+        q, k, v = (part.transpose(1, 2) for part in parts)
+        if cache is not None:
+            k, v = cache.update(k, v, self.layer_idx)
+        grouped = self.heads != self.kv_heads
+        if grouped and mask is not None:  # the kernels that take a mask want as many heads of each
+            k, v = (part.repeat_interleave(self.heads // self.kv_heads, 1) for part in (k, v))
+            grouped = False
+        causal = mask is None and q.shape[2] > 1
+        o = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=grouped)
+        return o.transpose(1, 2).reshape(-1, self.heads * self.head_dim)
+
+
+_PARTS = ("q_proj.weight", "k_proj.weight", "v_proj.weight")
+
+
+def _split(module: Any, state: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> None:
+    joined = state.pop(f"{prefix}qkv_weight")
+    state.update({f"{prefix}{n}": part for n, part in zip(_PARTS, split_weight(module, joined), strict=True)})
+
+
+def _join(module: Any, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+    """Where a part is missing, loading says that qkv_weight is."""
+    names = [f"{prefix}{n}" for n in _PARTS]
+    if all(name in state for name in names):
+        state[f"{prefix}qkv_weight"] = joined_weight(module, *(state.pop(name) for name in names))
+
+
+def split_weight(attention: Any, joined: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """q, k and v as checkpoints have them."""
+    d = attention.head_dim
+    q, k, v = joined.split((attention.heads * d, attention.kv_heads * d, attention.kv_heads * d))
+    return from_pairs(q, d), from_pairs(k, d), v
+
+
+def joined_weight(attention: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """qkv_weight of a checkpoint's parts."""
+    return torch.cat((to_pairs(q, attention.head_dim), to_pairs(k, attention.head_dim), v))
+
+
+def _angles(positions: tuple[Any, ...], named: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    found = named.get("position_embeddings")
+    if found is None and len(positions) == 1 and isinstance(positions[0], tuple | list):
+        found = positions[0]
+    if found is None and len(positions) == 2:
+        found = positions
+    if found is None and "cos" in named and "sin" in named:
+        found = named["cos"], named["sin"]
+    if found is None or len(found) != 2:
+        raise TypeError("a Llama block needs the rotary angles; pass cos and sin, or position_embeddings=(cos, sin)")
+    return found[0], found[1]
+
+
+def _by_row(part: torch.Tensor, batch: int) -> torch.Tensor:
+    """cos or sin for each row of [batch * tokens]."""
+    part = part.reshape(-1, *part.shape[-2:])
+    return part.expand(batch, -1, -1).flatten(0, 1)
+
+
+def _eps(norm: nn.RMSNorm) -> float:
+    return torch.finfo(norm.weight.dtype).eps if norm.eps is None else norm.eps
+
+
+def _cast(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    kind = like.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x

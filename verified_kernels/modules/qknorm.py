@@ -1,0 +1,123 @@
+"""Queries and keys as Qwen3 makes them: projection, RMSNorm of each head, rotary embedding, in one kernel each."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import rms_norm
+
+from ...templates.rows import RowKernel
+from ..operator import Operator
+from . import rows
+from .operators import operator
+from .rotary import from_pairs, table, to_pairs
+
+HEAD_DIM = 128
+"""Of the kernel, whose tiles hold whole heads."""
+EPS = 1e-6
+"""Of the kernel."""
+
+
+class QKNormRoPE(nn.Module):
+    """rope(norm(q_proj(x))) and rope(norm(k_proj(x))) without biases, the norms over each head.
+
+    config: Hugging Face's Qwen3Config or a LlamaShape (hidden_size, num_attention_heads, num_key_value_heads,
+    head_dim, rms_norm_eps). State dict: q_proj.weight, k_proj.weight, q_norm.weight, k_norm.weight, as Qwen3Attention
+    has them; the parameters hold their rows in the order of `rotary`.
+    Heads of 128 and eps 1e-6 run the kernels, others plain PyTorch.
+    """
+
+    def __init__(self, config: Any, device: Any = None, dtype: torch.dtype | None = None):
+        super().__init__()
+        self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
+        self.head_dim = getattr(config, "head_dim", None) or config.hidden_size // self.heads
+        self.eps = config.rms_norm_eps
+        for name, heads in (("q", self.heads), ("k", self.kv_heads)):
+            weight = torch.empty(heads * self.head_dim, config.hidden_size, device=device, dtype=dtype)
+            nn.init.uniform_(weight, -1 / math.sqrt(config.hidden_size), 1 / math.sqrt(config.hidden_size))
+            self.register_parameter(f"{name}_weight", nn.Parameter(weight))
+            self.register_parameter(
+                f"{name}_gamma", nn.Parameter(torch.ones(self.head_dim, device=device, dtype=dtype))
+            )
+        self._plain, self._kept = (
+            operator("linear_qknorm_rope", "linear_qknorm_rope_q"),
+            operator("linear_qknorm_rope_q"),
+        )
+        self._backward = rows.kernel("qknorm_rope_bwd")
+        self.register_state_dict_post_hook(_split)
+        self.register_load_state_dict_pre_hook(_join)
+
+    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """x [batch, tokens, hidden]; cos, sin [(batch,) tokens, head_dim] or half as wide.
+
+        Returns queries [batch, tokens, heads, head_dim] and keys [batch, tokens, kv_heads, head_dim], the columns of
+        each head in the order of `rotary`: alike in both, so that attention is what it would be.
+        """
+        batch = x.shape[0]
+        flat = x.reshape(-1, x.shape[-1]).contiguous()
+        if torch.is_autocast_enabled(x.device.type):
+            flat = flat.to(torch.get_autocast_dtype(x.device.type))
+        cos, sin = (p.to(flat.dtype).reshape(-1, *p.shape[-2:]).expand(batch, -1, -1).flatten(0, 1) for p in (cos, sin))
+        angles = table(cos, sin, self.head_dim, max(self.heads, self.kv_heads))
+        q, k = (
+            self._one(flat, w, g, angles) for w, g in ((self.q_weight, self.q_gamma), (self.k_weight, self.k_gamma))
+        )
+        shape = (*x.shape[:-1], -1, self.head_dim)
+        return q.view(shape), k.view(shape)
+
+    def _one(self, x: torch.Tensor, w: torch.Tensor, gamma: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+        w, gamma = w.to(x.dtype), gamma.to(x.dtype)
+        angles = angles[:, : len(w)].contiguous()
+        if self.head_dim != HEAD_DIM or self.eps != EPS:
+            return _reference(x, w, gamma, angles, self.eps)
+        if torch.is_grad_enabled() and any(t.requires_grad for t in (x, w, gamma)):
+            return _Turned.apply(self._kept, self._backward, x, w, gamma, angles)
+        found = self._plain(x, w, gamma.repeat(len(w) // HEAD_DIM), angles)
+        return found[0] if isinstance(found, tuple) else found
+
+
+class _Turned(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, kernel: Operator, backward: RowKernel, x, w, gamma, angles):  # type: ignore[override]
+        y, q = kernel(x, w, gamma.repeat(len(w) // HEAD_DIM), angles)
+        ctx.kernel = backward
+        ctx.save_for_backward(x, w, gamma, angles, q)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy):  # type: ignore[override]
+        x, w, gamma, angles, q = ctx.saved_tensors
+        dq, grad_gamma = rows.qknorm_unrotate(ctx.kernel, dy.contiguous(), q, gamma, angles, EPS)
+        _, _, want_x, want_w, _, _ = ctx.needs_input_grad
+        return None, None, dq @ w if want_x else None, dq.t() @ x if want_w else None, grad_gamma.to(gamma.dtype), None
+
+
+def _reference(x: torch.Tensor, w: torch.Tensor, gamma: torch.Tensor, angles: torch.Tensor, eps: float) -> torch.Tensor:
+    normed = rms_norm((x @ w.t()).unflatten(-1, (-1, len(gamma))), (len(gamma),), gamma, eps)
+    a, b = normed.flatten(-2).unflatten(-1, (-1, 2)).unbind(-1)
+    cos, sin = angles.unflatten(-1, (-1, 2)).unbind(-1)
+    return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
+
+
+_NAMES = {
+    "q_weight": "q_proj.weight",
+    "k_weight": "k_proj.weight",
+    "q_gamma": "q_norm.weight",
+    "k_gamma": "k_norm.weight",
+}
+
+
+def _split(module: Any, state: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> None:
+    for ours, theirs in _NAMES.items():
+        state[prefix + theirs] = from_pairs(state.pop(prefix + ours), module.head_dim)
+
+
+def _join(module: Any, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+    for ours, theirs in _NAMES.items():
+        if prefix + theirs in state:
+            state[prefix + ours] = to_pairs(state.pop(prefix + theirs), module.head_dim)

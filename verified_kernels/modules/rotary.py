@@ -1,0 +1,38 @@
+"""Rotary embedding by adjacent pairs, and the way there from checkpoints, which turn column i with i + head_dim / 2.
+
+A kernel sees neighbouring columns only, so the rows of the query and key weights are reordered once: row i of a head
+goes to 2i, row i + head_dim / 2 to 2i + 1.  Attention takes products of queries with keys, which an equal order of
+both leaves as they are.
+"""
+
+from __future__ import annotations
+
+import torch
+
+
+def to_pairs(rows: torch.Tensor, head_dim: int) -> torch.Tensor:
+    """A weight [heads * head_dim, ...] of a checkpoint, its rows ordered so that pairs are adjacent: a copy."""
+    halves = rows.unflatten(0, (-1, 2, head_dim // 2))
+    return halves.transpose(1, 2).reshape(rows.shape)
+
+
+def from_pairs(rows: torch.Tensor, head_dim: int) -> torch.Tensor:
+    """The inverse of `to_pairs`: a copy in a checkpoint's order."""
+    pairs = rows.unflatten(0, (-1, head_dim // 2, 2))
+    return pairs.transpose(1, 2).reshape(rows.shape)
+
+
+def table(cos: torch.Tensor, sin: torch.Tensor, head_dim: int, heads: int, untouched: int = 0) -> torch.Tensor:
+    """The kernels' operand: cos and sin in turn for each pair, repeated for each head, then pairs that stay.
+
+    cos, sin: [tokens, head_dim] as Hugging Face's models make them (the second half repeats the first), or
+    [tokens, head_dim / 2]. heads: those that turn. untouched: columns behind them, such as those of the values.
+    Returns [tokens, heads * head_dim + untouched] in the dtype of cos.
+    """
+    angles = torch.stack((cos[:, : head_dim // 2], sin[:, : head_dim // 2]), -1).flatten(-2)
+    turned = angles.repeat(1, heads)
+    if not untouched:
+        return turned
+    still = cos.new_zeros(untouched)
+    still[0::2] = 1
+    return torch.cat((turned, still.expand(len(cos), -1)), -1)
