@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--store", type=Path, help="where to keep what passes; nothing is kept without it")
     parser.add_argument("--out", type=Path, help="JSON lines, one verdict a line")
     parser.add_argument("--author", default="hand-written")
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--compile-only", action="store_true")
     parser.add_argument("--no-compile-baseline", action="store_true", help="do not measure torch.compile")
     parser.add_argument("--limit-s", type=float, default=1e9, help="start no further task after so many seconds")
