@@ -6,12 +6,14 @@ pair: alternating ones, or the two halves of a tensor whose layout says that it 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch import fx
 
 from ...primitives.graph import EVEN, ODD, PACK
-from ...primitives.types import SAME
+from ...primitives.heads import NARROWEST, WIDEST
+from ...primitives.types import FULL, SAME
 from .translate import Factor, Index, Lanes, RowNumbers, Translation, Value, handles, shape_of
 
 _OTHER_COLUMNS = (
@@ -116,12 +118,19 @@ def _view(t: Translation, node: fx.Node, x: Any, *args: Any) -> Any:
         raise t.refuse(f"reshapes {x.name} before the product; give it the shape that the product needs")
     if [s for s in old if s != 1] == [s for s in new if s != 1]:
         return x
+    if isinstance(x, Value) and x.head and new[-1] == old[-2] * old[-1] == t.columns:
+        return replace(x, head=0)
     if new[:-2] == old[:-1] and new[-2] * new[-1] == old[-1] and isinstance(x, Value) and t.kind(x).cols != SAME:
         if new[-1] == 2:
             return Lanes(*_unpack(t, x, halves=False), last=True)
         if new[-2] == 2:
             return Lanes(*_unpack(t, x, halves=True), last=False)
-    raise t.refuse("reshapes columns into groups other than pairs, such as heads; a lane holds one pair of columns")
+        if t.kind(x).cols == FULL and not x.halves and new[-1] % NARROWEST == 0 and new[-1] <= WIDEST:
+            return replace(x, head=new[-1])
+    raise t.refuse(
+        f"reshapes columns into groups other than pairs, or heads of whole {NARROWEST}s up to {WIDEST} columns that "
+        "are adjacent; a lane holds one pair of columns"
+    )
 
 
 @handles("unsqueeze", "squeeze", "expand", "broadcast_to")

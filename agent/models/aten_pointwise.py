@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch import fx
 
+from ...primitives.graph import HEAD_SUM
 from .translate import Factor, Index, RowNumbers, Translation, Value, handles, shape_of
 
 _SAME = ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh", "erf", "sin", "cos", "sigmoid", "silu")
@@ -199,8 +201,29 @@ def _reduce(t: Translation, x: Value, direction: str, op: str) -> Value:
     return Value(t.builder.add(f"{direction}_{op}", args), x.halves and direction == "col")
 
 
+def _over_head(node: fx.Node, x: Any, dims: Any) -> bool:
+    """Whether what is reduced over is the columns of each head."""
+    ndim = len(shape_of(node.args[0]))
+    given = [dims] if isinstance(dims, int) else dims or []
+    whole = isinstance(x, Value) and x.head and shape_of(node.args[0])[-1] == x.head
+    return bool(whole) and [d % ndim for d in given] == [ndim - 1]
+
+
+@handles("mean")
+def _mean(t: Translation, node: fx.Node, x: Any, dims: Any = None, keepdim: bool = False, **options: Any) -> Value:
+    if not _over_head(node, x, dims):
+        raise t.refuse("divides a sum by its length, which belongs to a later stage; return the sum")
+    return t.apply("div", _head_sum(t, x), x.head)
+
+
+def _head_sum(t: Translation, x: Value) -> Value:
+    return replace(x, node=t.builder.add(HEAD_SUM, (t.number(x).node,), value=x.head))
+
+
 @handles("sum")
 def _sum(t: Translation, node: fx.Node, x: Any, dims: Any = None, keepdim: bool = False, **options: Any) -> Value:
+    if _over_head(node, x, dims):
+        return _head_sum(t, x)
     direction = _direction(t, node, x, dims)
     return _reduce(t, t.number(x), direction, "sum")
 

@@ -33,7 +33,7 @@ _SPELT_OUT: Any = get_decompositions(
         *(_aten.leaky_relu, _aten.hardtanh, _aten.hardsigmoid, _aten.hardswish, _aten.elu, _aten.mish, _aten.glu),
         *(_aten.log_sigmoid_forward, _aten.addcmul, _aten.addcdiv, _aten.lerp),
         *(_aten.silu_backward, _aten.gelu_backward, _aten.sigmoid_backward, _aten.tanh_backward),
-        *(_aten.threshold_backward, _aten.threshold),
+        *(_aten.threshold_backward, _aten.threshold, _aten._fused_rms_norm),
     ]
 )
 # M, N and K must differ from each other, from half and from twice each other, so that shapes tell them apart.

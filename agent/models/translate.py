@@ -34,6 +34,8 @@ class Value:
 
     node: int
     halves: bool = False
+    head: int = 0
+    """Columns of a head, where the reference sees [rows, heads, columns of a head], or one value a head; else 0."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Lanes:
 
 @dataclass(frozen=True)
 class RowNumbers:
-    """0, 1, ..., M - 1, for picking one column a row."""
+    """0, 1, ..., M - 1: to pick one column a row, or to compute with."""
 
 
 Handler = Callable[..., Any]
@@ -88,7 +90,6 @@ _REASONS = {
         ("native_layer_norm", "_fused_rms_norm", "var", "std", "var_mean", "native_group_norm"), _WHOLE_ROW
     ),
     **dict.fromkeys(("sort", "topk", "argmax", "argmin", "cumsum", "median"), _WHOLE_ROW),
-    "mean": "divides a sum by its length, which belongs to a later stage; return the sum",
     "linalg_vector_norm": "takes the root of a whole row's sum; return the sum of squares",
     **dict.fromkeys(("amin", "min"), "has no primitive that joins the minimum over tiles"),
     **dict.fromkeys(("prod", "any", "all"), "has no primitive that joins it over tiles"),
@@ -145,7 +146,8 @@ class Translation:
         """A primitive on values and numbers, conditions turned into numbers where numbers are needed."""
         conditions = {"where": 1, "logical_and": 2, "logical_or": 2}.get(op, 0)
         values = [self.value(a) if i < conditions else self.number(self.value(a)) for i, a in enumerate(args)]
-        return Value(self.builder.add(op, tuple(v.node for v in values)), self.order(values))
+        node = self.builder.add(op, tuple(v.node for v in values))
+        return Value(node, self.order(values), max(v.head for v in values))
 
     def order(self, values: Iterable[Value]) -> bool:
         """Whether the columns of joined values lie as halves; refuses a mixture."""
@@ -163,6 +165,8 @@ class Translation:
             return argument
         if isinstance(argument, bool | int | float):
             return self.const(argument)
+        if isinstance(argument, RowNumbers):
+            return Value(self.builder.add("row_index", (self.builder.acc(),)))
         if isinstance(argument, Factor):
             raise self.refuse(f"changes {argument.name} before the product; an epilogue sees only what comes after it")
         if isinstance(argument, Index):
@@ -238,7 +242,7 @@ class Translation:
             if "argument" not in str(error):
                 raise
             raise self.refuse("is called with options that the tracer does not know") from None
-        if isinstance(result, Value):
+        if isinstance(result, Value) and not result.head:
             self._check_orientation(node)
         return result
 

@@ -16,13 +16,14 @@ from codasmith.tasks.oracle import cast, oracle
 LINEAR = {"gemm": "x @ w.T", "x": Tensor("M K"), "w": Tensor("N K", scale="K**-0.5")}
 PAIRS = {**LINEAR, "w": Tensor("N K", scale="K**-0.5", layout="pairs")}
 HALVES = {**LINEAR, "w": Tensor("2F K", scale="K**-0.5", layout="halves")}
+HEADS = {**LINEAR, "w": Tensor("64H K", scale="K**-0.5"), "out": {"o": Tensor("M 64H")}}
 OUT = {"o": Tensor("M N")}
 VECTOR = Tensor("M", "f32")
 
 IMPORTS = (
-    "from codasmith.primitives import clamp, column_index, cos, epilogue, exp, gelu, gelu_grad, gelu_tanh, maximum, "
-    "minimum, pack, relu_sq, rotate, row_absmax, row_lse, row_max, row_sum, col_sum, rsqrt, select, sigmoid, silu, "
-    "silu_grad, sin, softcap, softplus, sqrt, tanh, unpack, where\n"
+    "from codasmith.primitives import clamp, col_sum, column_index, cos, epilogue, exp, gelu, gelu_grad, gelu_tanh, "
+    "head_sum, maximum, minimum, pack, relu_sq, rotate, row_absmax, row_index, row_lse, row_max, row_sum, rsqrt, "
+    "select, sigmoid, silu, silu_grad, sin, softcap, softplus, sqrt, tanh, unpack, where\n"
 )
 
 
@@ -84,6 +85,29 @@ def test_softcap_by_a_constant():
         return {"o": torch.tanh(x @ w.T / 30.0) * 30.0}
 
     traces_to(f, 'return {"o": softcap(acc, 30.0)}')
+
+
+@pytest.mark.parametrize("form", ["mean", "sum", "rms_norm"])
+def test_the_norm_of_each_head(form):
+    @task(**HEADS, gamma=Tensor("64H"))
+    def f(x, w, gamma):
+        heads = (x @ w.T).unflatten(-1, (-1, 64))
+        if form == "rms_norm":
+            return {"o": F.rms_norm(heads, (64,), eps=1e-6).flatten(-2) * gamma}
+        square = heads.pow(2)
+        mean = square.mean(-1, keepdim=True) if form == "mean" else (square.sum(-1) / 64)[..., None]
+        return {"o": (heads * torch.rsqrt(mean + 1e-6)).reshape(x.shape[0], -1) * gamma}
+
+    traces_to(f, 'return {"o": acc * rsqrt(head_sum(acc * acc, 64) / 64 + 1e-6) * gamma}')
+
+
+def test_rows_and_columns_by_their_numbers():
+    @task(**LINEAR, out=OUT)
+    def f(x, w):
+        rows, columns = torch.arange(x.shape[0])[:, None], torch.arange(w.shape[0])
+        return {"o": (x @ w.T).masked_fill(columns > rows, -1e30)}
+
+    traces_to(f, 'return {"o": where(column_index(acc) > row_index(acc), -1e30, acc)}')
 
 
 def test_row_scale():
@@ -469,8 +493,16 @@ REFUSED = {
         {**LINEAR, "w": Tensor("2F K"), "out": {"o": Tensor("M F")}},
         lambda x, w: (x @ w.T)[:, 1 : 1 + w.shape[0] // 2], "torch.slice takes columns other than alternating"),
     "shifted columns": (DEFAULT, lambda x, w: torch.roll(x @ w.T, 1, -1), "torch.roll has no counterpart"),
-    "heads": (
+    "narrow heads": (
         DEFAULT, lambda x, w: ((x @ w.T).unflatten(-1, (-1, 4)) * 2).flatten(-2), "torch.view reshapes columns into"),
+    "heads of halves": (
+        {**LINEAR, "w": Tensor("128F K", layout="halves"), "out": {"o": Tensor("M 128F", layout="halves")}},
+        lambda x, w: (x @ w.T).unflatten(-1, (-1, 64)).flatten(-2), "heads of whole 32s up to 256 columns"),
+    "softmax of a head": (
+        {**HEADS}, lambda x, w: (x @ w.T).unflatten(-1, (-1, 64)).softmax(-1).flatten(-2), "needs the whole row"),
+    "largest of a head": (
+        {**HEADS}, lambda x, w: ((x @ w.T).unflatten(-1, (-1, 64)).amax(-1, True) + 0 * x[:, :1, None]).flatten(-2),
+        "torch.amax reduces a vector, or all"),
     "some rows": (DEFAULT, lambda x, w: torch.cat(((x @ w.T)[:4], (x @ w.T)[4:]), 0), "takes some of the rows"),
     "writes into columns": (
         DEFAULT, lambda x, w: torch.empty_like(x @ w.T).copy_(x @ w.T), "in place; build the result as an expression"),
