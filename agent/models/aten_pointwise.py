@@ -182,7 +182,8 @@ def _addmm(t: Translation, node: fx.Node, bias: Any, a: Any, b: Any, beta: Any =
 
 def _direction(t: Translation, node: fx.Node, x: Any, dims: Any) -> str:
     """ "row" or "col": what is reduced over."""
-    t.value(x)
+    if t.value(x).head:
+        raise t.refuse("reduces over each head, for which there is a sum alone (head_sum)")
     ndim = len(shape_of(node.args[0]))
     given = [dims] if isinstance(dims, int) else list(dims or range(ndim))
     over = {d % ndim for d in given}

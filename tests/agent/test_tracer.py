@@ -501,8 +501,8 @@ REFUSED = {
     "softmax of a head": (
         {**HEADS}, lambda x, w: (x @ w.T).unflatten(-1, (-1, 64)).softmax(-1).flatten(-2), "needs the whole row"),
     "largest of a head": (
-        {**HEADS}, lambda x, w: ((x @ w.T).unflatten(-1, (-1, 64)).amax(-1, True) + 0 * x[:, :1, None]).flatten(-2),
-        "torch.amax reduces a vector, or all"),
+        {**HEADS}, lambda x, w: (lambda h: (h * h.amax(-1, True)).flatten(-2))((x @ w.T).unflatten(-1, (-1, 64))),
+        "torch.amax reduces over each head, for which there is a sum alone (head_sum)"),
     "some rows": (DEFAULT, lambda x, w: torch.cat(((x @ w.T)[:4], (x @ w.T)[4:]), 0), "takes some of the rows"),
     "writes into columns": (
         DEFAULT, lambda x, w: torch.empty_like(x @ w.T).copy_(x @ w.T), "in place; build the result as an expression"),
