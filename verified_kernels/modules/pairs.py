@@ -1,0 +1,135 @@
+"""From a checkpoint's order to that of the programs and back: rotary pairs, gate and up, joined projections.
+
+Programs see columns in adjacent pairs.  Checkpoints of Llama, Mistral and Qwen (the layout of Hugging Face) differ:
+
+| tensor | checkpoint | program |
+|---|---|---|
+| rows of q_proj and k_proj, head by head; q_norm, k_norm | a0, a1, ..., b0, b1, ... (rotate-half) | a0, b0, a1, b1, ... |
+| rows of v_proj, columns of o_proj | as they are | as they are |
+| cos and sin | [M, head_dim] each, the two halves alike | one table: cos0, sin0, cos1, sin1, ... for each head |
+| gate_proj, up_proj | apart | one weight, g0, u0, g1, u1, ... |
+
+Queries and keys are permuted alike, so their products, and with them attention, stay as they are.  Everything here only
+moves values: there and back is exact, in any dtype, and gradients flow through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from ...tasks.layout import deinterleave, interleave
+from ..errors import RegistryError
+
+ROTATED = ("q_proj.weight", "k_proj.weight", "q_proj.bias", "k_proj.bias", "q_norm.weight", "k_norm.weight")
+"""Ends of the keys whose order changes."""
+
+
+def to_pairs(t: torch.Tensor, head_dim: int) -> torch.Tensor:
+    """Rows of every head from rotate-half order to adjacent pairs. [heads * head_dim, ...] to the same shape.
+
+    Raises RegistryError where the rows are no whole heads of an even width.
+    """
+    return interleave(_heads(t, head_dim), 1).flatten(0, 1)
+
+
+def to_halves(t: torch.Tensor, head_dim: int) -> torch.Tensor:
+    """The inverse of `to_pairs`."""
+    return deinterleave(_heads(t, head_dim), 1).flatten(0, 1)
+
+
+def state_to_pairs(state: Mapping[str, torch.Tensor], head_dim: int) -> dict[str, torch.Tensor]:
+    """A state dict of Hugging Face with rotary tensors (`ROTATED`) in adjacent pairs; keys and other tensors stay.
+
+    Raises RegistryError for a tensor that does not divide into heads of head_dim, by its key.
+    """
+    return _converted(state, head_dim, to_pairs)
+
+
+def state_to_halves(state: Mapping[str, torch.Tensor], head_dim: int) -> dict[str, torch.Tensor]:
+    """The inverse of `state_to_pairs`."""
+    return _converted(state, head_dim, to_halves)
+
+
+def join_qkv(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, head_dim: int) -> torch.Tensor:
+    """w_qkv of a program from a checkpoint's three weights (or biases), each [heads * head_dim, ...]."""
+    return torch.cat((to_pairs(q, head_dim), to_pairs(k, head_dim), v))
+
+
+def split_qkv(w: torch.Tensor, heads: int, kv_heads: int, head_dim: int) -> tuple[torch.Tensor, ...]:
+    """The checkpoint's q, k and v from w_qkv: the inverse of `join_qkv`. Raises RegistryError for other head counts."""
+    if w.shape[0] != (heads + 2 * kv_heads) * head_dim:
+        raise RegistryError(
+            f"w_qkv has {w.shape[0]} rows, and {heads} query heads with {kv_heads} of keys and of values, each of "
+            f"{head_dim}, make {(heads + 2 * kv_heads) * head_dim}; pass the model's own numbers"
+        )
+    q, k, v = w.split([heads * head_dim, kv_heads * head_dim, kv_heads * head_dim])
+    return to_halves(q, head_dim), to_halves(k, head_dim), v
+
+
+def join_norms(
+    q_norm: torch.Tensor, k_norm: torch.Tensor, heads: int, kv_heads: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """gamma and plain of qkv_qknorm_rope from a checkpoint's two norm weights [head_dim]; each [(H + 2 G) head_dim]."""
+    head_dim = q_norm.shape[0]
+    rest = q_norm.new_zeros(kv_heads * head_dim)
+    gamma = torch.cat((to_pairs(q_norm, head_dim).repeat(heads), to_pairs(k_norm, head_dim).repeat(kv_heads), rest))
+    plain = torch.zeros_like(gamma)
+    plain[gamma.shape[0] - rest.shape[0] :] = 1
+    return gamma, plain
+
+
+def split_norms(gamma: torch.Tensor, heads: int, head_dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A checkpoint's q_norm and k_norm from gamma: the inverse of `join_norms`."""
+    q, k = gamma[:head_dim], gamma[heads * head_dim : (heads + 1) * head_dim]
+    return to_halves(q, head_dim), to_halves(k, head_dim)
+
+
+def rope_table(cos: torch.Tensor, sin: torch.Tensor, heads: int, kv_heads: int) -> torch.Tensor:
+    """A program's table from Hugging Face's cos and sin.
+
+    cos, sin: [..., head_dim], the second half of each like the first; leading dimensions become the rows.
+    Gives [M, (heads + 2 kv_heads) head_dim]: the angles for every query and key head, and cos 1, sin 0 for values.
+    """
+    head_dim = cos.shape[-1]
+    half = head_dim // 2
+    angles = torch.stack((cos[..., :half], sin[..., :half]), -1).reshape(-1, head_dim)
+    still = torch.tensor((1, 0), dtype=cos.dtype, device=cos.device).repeat(half * kv_heads)
+    return torch.cat((angles.repeat(1, heads + kv_heads), still.expand(angles.shape[0], -1)), 1)
+
+
+def cos_sin(table: torch.Tensor, head_dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Hugging Face's cos and sin, each [M, head_dim], from a table's first head: the inverse of `rope_table`."""
+    cos, sin = table[:, :head_dim].unflatten(-1, (-1, 2)).unbind(-1)
+    return cos.repeat(1, 2), sin.repeat(1, 2)
+
+
+def join_gate_up(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """w_up [2F, D] of a program from gate_proj and up_proj [F, D]."""
+    return interleave(torch.cat((gate, up)), 0)
+
+
+def split_gate_up(w_up: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """gate_proj and up_proj from w_up: the inverse of `join_gate_up`."""
+    gate, up = w_up[0::2], w_up[1::2]
+    return gate, up
+
+
+def _heads(t: torch.Tensor, head_dim: int) -> torch.Tensor:
+    if head_dim < 2 or head_dim % 2 or t.shape[0] % head_dim:
+        raise RegistryError(
+            f"{t.shape[0]} rows do not divide into heads of {head_dim}; pass the model's head_dim, an even number"
+        )
+    return t.unflatten(0, (-1, head_dim))
+
+
+def _converted(state: Mapping[str, torch.Tensor], head_dim: int, convert) -> dict[str, torch.Tensor]:
+    made = dict(state)
+    for key, tensor in state.items():
+        if f".{key}".endswith(tuple(f".{end}" for end in ROTATED)):
+            try:
+                made[key] = convert(tensor, head_dim)
+            except RegistryError as error:
+                raise RegistryError(f"{key}: {error}") from None
+    return made
