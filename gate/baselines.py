@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from ..tasks import Task, Workload
-from .buffers import BufferSet
+from .buffers import BareSet, BufferSet
 from .stopwatch import Replay
 
 REUSED = 8
@@ -27,13 +27,16 @@ DRIFT = 0.02
 """How far the eager reference's ratio to cuBLAS may be from the kept one."""
 
 
-def product(task: Task, inputs: dict[str, Any], out: torch.Tensor | None) -> None:
-    a, b = inputs[task.gemm.a], inputs[task.gemm.b]
-    torch.matmul(a.t() if task.gemm.a_transposed else a, b.t() if task.gemm.b_transposed else b, out=out)
+def product(task: Task, bare: BareSet) -> None:
+    """The bare product of a task by cuBLAS."""
+    a, b = bare.inputs["a"], bare.inputs["b"]
+    torch.matmul(
+        a.t() if task.gemm.a_transposed else a, b.t() if task.gemm.b_transposed else b, out=bare.outputs["product"]
+    )
 
 
-def cublas(task: Task, sets: list[BufferSet]) -> Replay:
-    return recorded([partial(product, task, s.inputs, s.bare) for s in sets])
+def cublas(task: Task, sets: list[BareSet]) -> Replay:
+    return recorded([partial(product, task, s) for s in sets])
 
 
 def eager(task: Task, sets: list[BufferSet]) -> Replay:

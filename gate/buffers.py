@@ -21,6 +21,20 @@ MOST_SETS = 24
 
 
 @dataclass
+class BareSet:
+    """A bare product's operands "a" and "b" and its result "product", with their descriptions."""
+
+    inputs: dict[str, torch.Tensor]
+    outputs: dict[str, torch.Tensor]
+    described: dict[str, Any]
+    workspaces: dict[str, dict[str, Any]] = field(default_factory=dict)  # it has none
+
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        return {**self.inputs, **self.outputs}
+
+
+@dataclass
 class BufferSet:
     """One set: tensors on the referee's side, and their descriptions for the runner."""
 
@@ -28,11 +42,24 @@ class BufferSet:
     outputs: dict[str, torch.Tensor]
     described_inputs: dict[str, Any]
     described_outputs: dict[str, Any]
-    bare: torch.Tensor | None = None
-    described_bare: Any = None
+    sizes: dict[str, int] = field(default_factory=dict)
+    between: dict[str, torch.Tensor] = field(default_factory=dict)
+    """What passes between the stages of a program."""
+    described_between: dict[str, Any] = field(default_factory=dict)
+    bare: dict[str, BareSet] = field(default_factory=dict)
+    """By stage, the operands and the result of the bare product."""
     workspaces: dict[str, dict[str, Any]] = field(default_factory=dict)
     kept: dict[str, torch.Tensor] = field(default_factory=dict)
     """Outputs that are added to, as they were before; filled by `keep`."""
+
+    @property
+    def tensors(self) -> dict[str, Any]:
+        """All by name."""
+        return {**self.inputs, **self.between, **self.outputs}
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return {**self.described_inputs, **self.described_between, **self.described_outputs}
 
     def keep(self, accumulated: tuple[str, ...]) -> None:
         """Remember the outputs that are added to, so that `freshen` can restore them."""
@@ -49,8 +76,8 @@ class BufferSet:
         self.poison()
 
     def poison(self) -> None:
-        """Fill every output that is written, not accumulated, with NaN."""
-        for name, tensor in self.outputs.items():
+        """Fill everything that is written, not accumulated, with NaN."""
+        for name, tensor in (self.between | self.outputs).items():
             if name not in self.inputs:
                 tensor.fill_(float("nan"))
 
@@ -87,37 +114,58 @@ def _one(arena: Arena, task: Task, workload: Workload, bare: bool) -> BufferSet:
             inputs[name].copy_(value)
         else:
             inputs[name] = described[name] = value
-    outputs, described_outputs = {}, {}
-    for name, tensor in task.outputs.items():
+    written: dict[str, torch.Tensor] = {}
+    described_written: dict[str, Any] = {}
+    for name, tensor in task.everything.items():
         if name in task.accumulates:
-            outputs[name], described_outputs[name] = inputs[name], described[name]
-        else:
+            written[name], described_written[name] = inputs[name], described[name]
+        elif name not in task.tensors:
             size, dtype = tensor.size(workload.sizes), TORCH_DTYPES[tensor.dtype or workload.storage]
-            outputs[name], described_outputs[name] = arena.take(name, size, dtype)
-    result = BufferSet(inputs, outputs, described, described_outputs)
+            written[name], described_written[name] = arena.take(name, size, dtype)
+    result = BufferSet(
+        inputs,
+        {n: written[n] for n in task.outputs},
+        described,
+        {n: described_written[n] for n in task.outputs},
+        sizes=workload.sizes,
+        between={n: t for n, t in written.items() if n not in task.outputs},
+        described_between={n: d for n, d in described_written.items() if n not in task.outputs},
+    )
     if bare:
-        shape = (task.m.size(workload.sizes), task.n.size(workload.sizes))
-        result.bare, result.described_bare = arena.take("the bare product", shape, TORCH_DTYPES[workload.storage])
+        result.bare = _bare(arena, task, workload, inputs, described)
     return result
 
 
-def place_bare(task: Task, buffers: BufferSet) -> BufferSet:
-    """The set as the bare template sees it: two operands and the bare product."""
-    assert buffers.bare is not None
-    operands = {"a": task.gemm.a, "b": task.gemm.b}
-    return BufferSet(
-        inputs={k: buffers.inputs[name] for k, name in operands.items()},
-        outputs={"product": buffers.bare},
-        described_inputs={k: buffers.described_inputs[name] for k, name in operands.items()},
-        described_outputs={"product": buffers.described_bare},
-    )
+def _bare(
+    arena: Arena, task: Task, workload: Workload, inputs: dict[str, Any], described: dict[str, Any]
+) -> dict[str, BareSet]:
+    """The products of all stages, in room for the largest. Operands that an earlier stage writes have stand-ins, for
+    the speed of a product depends on what it multiplies."""
+    dtype = TORCH_DTYPES[workload.storage]
+    sides = {s: (p.m.size(workload.sizes), p.n.size(workload.sizes)) for s, p in task.parts.items()}
+    room, place = arena.take("the bare product", (max(m * n for m, n in sides.values()),), dtype)
+    operands, places = dict(inputs), dict(described)
+    made = {}
+    for stage, part in task.parts.items():
+        for name in (part.gemm.a, part.gemm.b):
+            if name not in operands:
+                size = part.tensors[name].size(workload.sizes)
+                operands[name], places[name] = arena.take(f"the stand-in for {name}", size, dtype)
+                operands[name].normal_()
+        m, n = sides[stage]
+        made[stage] = BareSet(
+            inputs={"a": operands[part.gemm.a], "b": operands[part.gemm.b]},
+            outputs={"product": room[: m * n].view(m, n)},
+            described={"a": places[part.gemm.a], "b": places[part.gemm.b], "product": {**place, "shape": [m, n]}},
+        )
+    return made
 
 
-def workspace(arena: Arena, buffers: BufferSet, signature: Signature) -> dict[str, Any]:
+def workspace(arena: Arena, buffers: BufferSet | BareSet, signature: Signature) -> dict[str, Any]:
     """Partials for one schedule, beside the set; made once a set and schedule."""
     name = f"{signature.symbol}"
     if name not in buffers.workspaces:
-        shapes = workspace_shapes(signature, *product_shape(signature, buffers.inputs))
+        shapes = workspace_shapes(signature, *product_shape(signature, buffers.tensors))
         buffers.workspaces[name] = {
             f: arena.take(f"the workspace {f}", shape, torch.float32)[1] for f, shape in shapes.items()
         }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..primitives import Graph
-from ..tasks import Task, Workload
+from ..tasks import ProgramTask, Task, Workload
 from ..templates.signature import Signature
 from .verdict import Finding, StageResult
 
@@ -40,6 +40,24 @@ class Object:
         return Object(signature.symbol, data["object"], signature, data.get("stage", ""))
 
 
+@dataclass(frozen=True)
+class Chain:
+    """A program's stages in order, each product with one of its compiled kernels; to be launched as one."""
+
+    task: ProgramTask
+    objects: dict[str, Object]
+    """By stage."""
+
+    @property
+    def key(self) -> str:
+        return "-".join(o.key for o in self.objects.values())
+
+    @property
+    def schedule(self) -> str:
+        """Such as "up 128x256-coop-2x1, down 128x192-pingpong-2x1"."""
+        return ", ".join(f"{stage} {o.schedule}" for stage, o in self.objects.items())
+
+
 def key_of(stage: str, schedule: str) -> str:
     """How an object is named in a verdict and in the registry: "128x128-pingpong-2x1", "down.128x128-pingpong-2x1"."""
     return f"{stage}.{schedule}" if stage else schedule
@@ -51,7 +69,8 @@ class Job:
 
     task: Task
     storage: str
-    candidate: list[Object]
+    candidate: list[Object] | list[Chain]
+    """The compiled kernels; once a program is tuned, chains of those that are to be gated."""
     bare: list[Object]
     timed: list[Workload]
     checked: list[Workload]
@@ -61,6 +80,8 @@ class Job:
     graph: Graph | None
     """The epilogue as data, where the tier has one: it tells which outputs can be exact."""
     say: Callable[[str, str], None]
+    plain: tuple[str, ...] = ()
+    """Stages of a program that only store their product."""
     stages: list[StageResult] = field(default_factory=list)
     gated: list[str] = field(default_factory=list)
     tuned: dict[str, dict[str, float]] = field(default_factory=dict)

@@ -191,6 +191,7 @@ class _Run:
             "checked": [w.model_dump(mode="json") for w in task.correctness_workloads(storage)],
             "rounds": rounds,
             "compile_baseline": compile_baseline,
+            "plain": [stage for stage, graph in self.graphs.items() if len(graph.nodes) == 1],
             "graph": self.graphs[""].model_dump(mode="json") if "" in self.graphs else None,
         }
         self.say("tune", "racing the schedules")

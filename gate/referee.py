@@ -149,6 +149,7 @@ def _job(command: dict[str, Any], say: Callable[[str, str], None]) -> Job:
         # Drawn after compilation, and here: no candidate can have known it.
         seed=secrets.randbits(31),
         graph=Graph.model_validate(command["graph"]) if command["graph"] else None,
+        plain=tuple(command["plain"]),
         say=say,
     )
 

@@ -6,7 +6,10 @@ roofline is a measurement that went wrong, not a fast kernel.
 
 from __future__ import annotations
 
-from ..tasks import Task, Workload
+from collections.abc import Collection
+from math import prod
+
+from ..tasks import ProgramTask, Task, Tensor, Workload
 from ..tasks.tensor import DTYPES
 
 PEAKS = {
@@ -27,15 +30,7 @@ def peaks(gpu: str) -> tuple[float, float]:
 
 def compulsory_bytes(task: Task, workload: Workload) -> int:
     """Every input read once and every output written once (an accumulated output both)."""
-    total = 0
-    tensors = list(task.tensors.items()) + list(task.outputs.items())
-    for _, tensor in tensors:
-        if tensor.dimensions:
-            count = 1
-            for extent in tensor.size(workload.sizes):
-                count *= extent
-            total += count * DTYPES[tensor.dtype or workload.storage].itemsize
-    return total
+    return sum(_bytes(tensor, workload) for tensor in (*task.tensors.values(), *task.outputs.values()))
 
 
 def roofline_ms(task: Task, workload: Workload, gpu: str) -> float:
@@ -44,11 +39,28 @@ def roofline_ms(task: Task, workload: Workload, gpu: str) -> float:
     return 1e3 * max(task.flops(workload.sizes) / operations, compulsory_bytes(task, workload) / bandwidth)
 
 
-def pointwise_bytes(task: Task, workload: Workload) -> int:
-    """What the pointwise rest of an unfused path must move: the product once in, other inputs and outputs once."""
-    a, b = task.tensors[task.gemm.a], task.tensors[task.gemm.b]
+def pointwise_bytes(task: Task, workload: Workload, plain: Collection[str] = ()) -> int:
+    """What the pointwise rest of an unfused path must move: the product once in, other inputs and outputs once.
+
+    Of a program, that of each stage but those in `plain`, which only store their product; formulas and row kernels
+    move what they read and write.
+    """
+    total = sum(_rest(part, workload) for stage, part in task.parts.items() if stage not in plain)
+    for step in task.steps if isinstance(task, ProgramTask) else ():
+        if step.gemm is None:
+            tensors = (task.everything[n] for n in (*step.reads, *step.writes))
+            total += sum(_bytes(t, workload) for t in tensors)
+    return total
+
+
+def _rest(task: Task, workload: Workload) -> int:
     m, n = task.m.size(workload.sizes), task.n.size(workload.sizes)
-    operands = (
-        sum(t.size(workload.sizes)[0] * t.size(workload.sizes)[1] for t in (a, b)) * DTYPES[workload.storage].itemsize
-    )
-    return compulsory_bytes(task, workload) - operands + m * n * DTYPES[workload.storage].itemsize
+    product = m * n * DTYPES[workload.storage].itemsize
+    operands = sum(_bytes(task.tensors[name], workload) for name in (task.gemm.a, task.gemm.b))
+    return compulsory_bytes(task, workload) - operands + product
+
+
+def _bytes(tensor: Tensor, workload: Workload) -> int:
+    if not tensor.dimensions:
+        return 0
+    return prod(tensor.size(workload.sizes)) * DTYPES[tensor.dtype or workload.storage].itemsize

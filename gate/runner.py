@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..templates.launch import Kernel
+from ..templates.program import Stage, launch
 from ..templates.signature import Signature
 from .arena import View
 
@@ -29,7 +32,7 @@ class Runner:
 
     def reset(self) -> None:
         self.kernels: dict[str, Kernel] = {}
-        self.calls: dict[str, tuple[Kernel, dict, dict, dict]] = {}
+        self.calls: dict[str, Callable[[], None]] = {}
         self.graphs: dict[str, torch.cuda.CUDAGraph] = {}
 
     def answer(self, command: dict[str, Any]) -> dict[str, Any]:
@@ -51,22 +54,37 @@ class Runner:
             self.kernels[kernel] = Kernel(Path(path), Signature.model_validate(signature))
 
     def do_bind(self, call: str, kernel: str, inputs: dict, outputs: dict, workspace: dict) -> None:
-        self.calls[call] = (self.kernels[kernel], self._open(inputs), self._open(outputs), self._open(workspace))
+        self.calls[call] = partial(self.kernels[kernel], self._open(inputs), self._open(outputs), self._open(workspace))
+
+    def do_formula(self, call: str, stage: dict[str, Any], tensors: dict) -> None:
+        """Bind a stage of a program that is no product: code of ours, known by name."""
+        made, opened = Stage.model_validate(stage), self._open(tensors)
+        self.calls[call] = partial(launch, made, [opened[n] for n in made.reads], [opened[n] for n in made.writes])
+
+    def do_chain(self, call: str, calls: list[str]) -> None:
+        """Bind calls in order as one."""
+        bound = [self.calls[name] for name in calls]
+
+        def run() -> None:
+            for step in bound:
+                step()
+
+        self.calls[call] = run
 
     def do_launch(self, calls: list[str]) -> None:
         for call in calls:
-            self._launch(call)
+            self.calls[call]()
         torch.cuda.synchronize()
 
     def do_graph(self, graph: str, calls: list[str]) -> None:
         """Record the calls once, so that replaying them leaves the host out of the time."""
         for call in calls:
-            self._launch(call)
+            self.calls[call]()
         torch.cuda.synchronize()
         captured = torch.cuda.CUDAGraph()
         with torch.cuda.graph(captured):
             for call in calls:
-                self._launch(call)
+                self.calls[call]()
         self.graphs[graph] = captured
         torch.cuda.synchronize()
 
@@ -78,10 +96,6 @@ class Runner:
         for _ in range(times):
             captured.replay()
         torch.cuda.synchronize()
-
-    def _launch(self, call: str) -> None:
-        kernel, inputs, outputs, workspace = self.calls[call]
-        kernel(inputs, outputs, workspace)
 
     def _open(self, descriptions: dict[str, Any]) -> dict[str, Any]:
         assert self.view is not None

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..tasks import Workload, oracle, unfused
+from ..tasks import ProgramTask, Task, Workload, oracle, unfused
 from . import baselines, canary, nvml
-from .buffers import MOST_SETS, BufferSet, place_bare
+from .buffers import MOST_SETS, BufferSet
 from .job import Job, Refused
 from .machine import home
 from .roofline import pointwise_bytes, roofline_ms
@@ -36,6 +36,8 @@ BUDGET_S = 2.0
 WARM_S = 0.4
 HEATS = 5  # rounds in which the schedules, the bare template's too, race for their place
 CHECKED_TURNS = 2
+CUBLAS, BARE = "cublas", "bare "
+"""How contestants of a product are called; in a program with the stage before it."""
 BELOW = 0.97  # of the roofline: less is a broken measurement
 
 
@@ -89,15 +91,15 @@ def _one(referee: Referee, job: Job, workload: Workload, copy_rate: float) -> di
         for i in job.candidate
         if i.schedule in job.gated
     }
-    bare_sets = [place_bare(job.task, buffers) for buffers in sets]
-    bare = {f"bare {b.schedule}": (record(referee, f"bare-{b.key}", b, bare_sets), number) for b in job.bare}
-    raced = rounds({**ours, **bare}, HEATS, 0.0, before=lambda _: _freshen(sets)) if ours else {}
+    bare = {stage: _template(referee, job, stage, sets) for stage in job.task.parts}
+    heats = {**ours, **{name: c for found in bare.values() for name, c in found.items()}}
+    raced = rounds(heats, HEATS, 0.0, before=lambda _: _freshen(sets)) if ours else {}
     winner = min(ours, key=lambda name: statistics.median(raced[name]))
     contestants: dict[str, tuple[Replay, int]] = {"kernel": ours[winner]}
-    if bare:
-        fastest = min(bare, key=lambda name: statistics.median(raced[name]))
-        contestants[fastest] = bare[fastest]
-    contestants["cublas"] = (baselines.cublas(job.task, sets), number)
+    for stage, part in job.task.parts.items():
+        for fastest in sorted(bare[stage], key=lambda name: statistics.median(raced[name]))[:1]:
+            contestants[fastest] = bare[stage][fastest]
+        contestants[_named(stage, CUBLAS)] = (baselines.cublas(part, [b.bare[stage] for b in sets]), number)
     contestants["eager"] = (baselines.eager(job.task, sets), number)
     kept = baselines.recall(home(), referee.environment, job.task, workload) if job.compile_baseline else {}
     kept = kept if kept.get("uses", baselines.REUSED) < baselines.REUSED else {}
@@ -107,7 +109,7 @@ def _one(referee: Referee, job: Job, workload: Workload, copy_rate: float) -> di
     if kept and not _agrees(kept["over_cublas"], measured):
         kept, failed = {}, _compile(job, sets, contestants)
         measured = _race(job, workload, sets, contestants, watch)
-    del contestants, ours, bare
+    del contestants, ours, bare, heats
     torch.cuda.empty_cache()
     referee.runner.call("forget")
     row = _row(job, workload, measured, winner.partition(" ")[2], copy_rate, referee.environment["gpu"])
@@ -122,6 +124,35 @@ def _one(referee: Referee, job: Job, workload: Workload, copy_rate: float) -> di
         f"{row[f'over_{best}']['value']:.2f}x {best}",
     )
     return row
+
+
+def _template(referee: Referee, job: Job, stage: str, sets: list[BufferSet]) -> dict[str, tuple[Replay, int]]:
+    """The bare template's schedules on a stage's product."""
+    gemm = job.task.parts[stage].gemm
+    ways = gemm.a_transposed, gemm.b_transposed
+    fit = [b for b in job.bare if (b.signature.a_transposed, b.signature.b_transposed) == ways]
+    bare = [buffers.bare[stage] for buffers in sets]
+    return {
+        _named(stage, f"{BARE}{b.schedule}"): (record(referee, f"bare-{stage}-{b.key}", b, bare), len(sets))
+        for b in fit
+    }
+
+
+def _named(stage: str, contestant: str) -> str:
+    return f"{stage}: {contestant}" if stage else contestant
+
+
+def _together(task: Task, measured: dict[str, list[float]]) -> dict[str, list[float]]:
+    """With what a program's bare products take together: by cuBLAS, and each by the faster of template and cuBLAS."""
+    if not isinstance(task, ProgramTask):
+        return measured
+    by_stage = {s: {n: t for n, t in measured.items() if n.startswith(f"{s}: ")} for s in task.parts}
+    best = [min(found.values(), key=statistics.median) for found in by_stage.values()]
+    return {
+        **measured,
+        CUBLAS: [sum(times) for times in zip(*(by_stage[s][_named(s, CUBLAS)] for s in by_stage), strict=True)],
+        f"{BARE}products": [sum(times) for times in zip(*best, strict=True)],
+    }
 
 
 def _freshen(sets: list[BufferSet]) -> None:
@@ -152,7 +183,7 @@ def _race(
             watch.look()
         turns += 1
 
-    return rounds(
+    measured = rounds(
         contestants,
         job.rounds,
         0.0,
@@ -161,6 +192,7 @@ def _race(
         warm_s=WARM_S,
         budget_s=BUDGET_S,
     )
+    return _together(job.task, measured)
 
 
 def _compile(job: Job, sets: list[BufferSet], contestants: dict[str, tuple[Replay, int]]) -> str:
@@ -182,7 +214,7 @@ def _row(
     job: Job, workload: Workload, measured: dict[str, list[float]], schedule: str, copy_rate: float, gpu: str
 ) -> dict[str, Any]:
     medians = {name: statistics.median(values) for name, values in measured.items()}
-    bare_name = min((n for n in medians if n == "cublas" or n.startswith("bare ")), key=lambda n: medians[n])
+    bare_name = min((n for n in medians if n == CUBLAS or n.startswith(BARE)), key=lambda n: medians[n])
     floor = roofline_ms(job.task, workload, gpu)
     if medians["kernel"] < BELOW * floor:
         _too_fast(workload, medians["kernel"], floor)
@@ -195,7 +227,7 @@ def _row(
         "over_eager": ratio(measured["eager"], measured["kernel"]).data(),
         "sol": floor / medians["kernel"],
         "roofline_ms": floor,
-        "unfused_roofline_ms": medians[bare_name] + 1e3 * pointwise_bytes(job.task, workload) / copy_rate,
+        "unfused_roofline_ms": medians[bare_name] + 1e3 * pointwise_bytes(job.task, workload, job.plain) / copy_rate,
         "rounds": len(measured["kernel"]),
     }
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..tasks import Workload
-from .buffers import BufferSet, place, sets_wanted, workspace
-from .job import Job, Object
+from ..tasks import ProgramTask, Workload
+from ..templates.program import Stage
+from .buffers import BareSet, BufferSet, place, sets_wanted, workspace
+from .job import Chain, Job, Object
 from .roofline import compulsory_bytes
 from .stopwatch import Replay, rounds
 from .verdict import StageResult
@@ -22,17 +24,17 @@ MOST_GATED = 4
 
 def tune(referee: Referee, job: Job) -> list[StageResult]:
     """Time every schedule on every workload; keep each workload's winner (and the best overall)."""
+    if isinstance(job.task, ProgramTask):
+        from .tune_program import tune_program
+
+        return tune_program(referee, job, job.task)
     for workload in job.timed:
         sets = prepare(referee, job, workload)
-        contestants = {
-            item.schedule: (record(referee, f"tune-{item.key}", item, sets), len(sets)) for item in job.candidate
-        }
-        measured = rounds(contestants, ROUNDS, TARGET_MS)
-        job.tuned[workload.label] = {name: statistics.median(times) for name, times in measured.items()}
+        job.tuned[workload.label] = race(referee, job.candidate, sets)
         best = min(job.tuned[workload.label].items(), key=lambda pair: pair[1])
         job.say("tune", f"{workload.label}: {best[0]} {best[1]:.3f} ms")
         referee.runner.call("forget")
-    job.gated = _winners(job)
+    job.gated = winners([item.schedule for item in job.candidate], [job.tuned[w.label] for w in job.timed])
     best_by_shape = [
         {"sizes": w.sizes, "schedule": min((t, n) for n, t in job.tuned[w.label].items() if n in job.gated)[1]}
         for w in job.timed
@@ -47,21 +49,25 @@ def tune(referee: Referee, job: Job) -> list[StageResult]:
     ]
 
 
-def _winners(job: Job) -> list[str]:
-    """Each workload's fastest; at most MOST_GATED, the most useful first."""
-    names = [item.schedule for item in job.candidate]
-    if not job.timed:
+def race(referee: Referee, items: Sequence[Object | Chain], sets: list[BufferSet]) -> dict[str, float]:
+    """Milliseconds by schedule."""
+    contestants = {item.schedule: (record(referee, f"tune-{item.key}", item, sets), len(sets)) for item in items}
+    measured = rounds(contestants, ROUNDS, TARGET_MS)
+    return {name: statistics.median(times) for name, times in measured.items()}
+
+
+def winners(names: list[str], tuned: list[dict[str, float]]) -> list[str]:
+    """Of each workload's times by schedule, the fastest; at most MOST_GATED, the most useful first."""
+    if not tuned:
         return names[:MOST_GATED]
-    loss = {n: sum(job.tuned[w.label][n] / min(job.tuned[w.label].values()) for w in job.timed) for n in names}
-    overall = min(names, key=lambda n: loss[n])
-    winners = [overall]
-    for workload in job.timed:
-        times = job.tuned[workload.label]
+    loss = {n: sum(times[n] / min(times.values()) for times in tuned) for n in names}
+    found = [min(names, key=lambda n: loss[n])]
+    for times in tuned:
         best = min(times, key=lambda n: times[n])
         # A schedule is worth shipping where it gains more than the clock's noise.
-        if best not in winners and times[best] < 0.99 * min(times[w] for w in winners):
-            winners.append(best)
-    return winners[:MOST_GATED]
+        if best not in found and times[best] < 0.99 * min(times[w] for w in found):
+            found.append(best)
+    return found[:MOST_GATED]
 
 
 def prepare(referee: Referee, job: Job, workload: Workload, *, bare: bool = False, least: int = 0) -> list[BufferSet]:
@@ -71,23 +77,43 @@ def prepare(referee: Referee, job: Job, workload: Workload, *, bare: bool = Fals
     return place(referee.arena, job.task, seeded, wanted, bare=bare)
 
 
-def bind(referee: Referee, name: str, item: Object, sets: list[BufferSet]) -> list[str]:
-    """Bind a kernel to every set; returns the calls' names."""
-    calls = []
-    for number, buffers in enumerate(sets):
-        calls.append(f"{name}-{number}")
+def bind(referee: Referee, name: str, item: Object | Chain, sets: Sequence[BufferSet] | Sequence[BareSet]) -> list[str]:
+    """Bind a kernel, or a program's chain of kernels, to every set; returns the calls' names."""
+    return [_bind(referee, f"{name}-{number}", item, buffers) for number, buffers in enumerate(sets)]
+
+
+def _bind(referee: Referee, call: str, item: Object | Chain, buffers: BufferSet | BareSet) -> str:
+    described = buffers.described
+    if isinstance(item, Object):
+        signature = item.signature
         referee.runner.call(
             "bind",
-            call=calls[-1],
+            call=call,
             kernel=item.key,
-            inputs=buffers.described_inputs,
-            outputs=buffers.described_outputs,
-            workspace=workspace(referee.arena, buffers, item.signature),
+            inputs={n: described[n] for n in signature.inputs},
+            outputs={n: described[n] for n in signature.outputs},
+            workspace=workspace(referee.arena, buffers, signature),
         )
-    return calls
+        return call
+    assert isinstance(buffers, BufferSet)
+    calls = []
+    for step in item.task.program({}, buffers.sizes).stages:
+        calls.append(f"{call}-{step.name}")
+        if step.kind == "gemm":
+            _bind(referee, calls[-1], item.objects[step.name], buffers)
+        else:
+            bind_formula(referee, calls[-1], step, buffers)
+    referee.runner.call("chain", call=call, calls=calls)
+    return call
 
 
-def record(referee: Referee, name: str, item: Object, sets: list[BufferSet]) -> Replay:
+def bind_formula(referee: Referee, call: str, step: Stage, buffers: BufferSet) -> None:
+    """Bind a program's stage that is no product."""
+    tensors = {n: buffers.described[n] for n in (*step.reads, *step.writes)}
+    referee.runner.call("formula", call=call, stage=step.model_dump(mode="json"), tensors=tensors)
+
+
+def record(referee: Referee, name: str, item: Object | Chain, sets: Sequence[BufferSet] | Sequence[BareSet]) -> Replay:
     """Let the runner record one call a set; the result replays them by the referee's command."""
     referee.runner.call("graph", graph=name, calls=bind(referee, name, item, sets))
 
