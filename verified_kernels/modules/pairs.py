@@ -4,7 +4,7 @@ Programs see columns in adjacent pairs.  Checkpoints of Llama, Mistral and Qwen 
 
 | tensor | checkpoint | program |
 |---|---|---|
-| rows of q_proj and k_proj, head by head; q_norm, k_norm | a0, a1, ..., b0, b1, ... (rotate-half) | a0, b0, a1, b1, ... |
+| rows of q_proj and k_proj in each head; q_norm, k_norm | a0, a1, ... b0, b1, ... (rotate-half) | a0, b0, a1, b1, ... |
 | rows of v_proj, columns of o_proj | as they are | as they are |
 | cos and sin | [M, head_dim] each, the two halves alike | one table: cos0, sin0, cos1, sin1, ... for each head |
 | gate_proj, up_proj | apart | one weight, g0, u0, g1, u1, ... |
