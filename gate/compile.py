@@ -16,7 +16,8 @@ from ..primitives.graph import Graph
 from ..tasks.task import Task
 from ..templates.compile import Compiled, Compiler
 from ..templates.errors import TemplateError
-from ..templates.generate import blank_signature, generate
+from ..templates.frame import blank_signature
+from ..templates.generate import generate
 from ..templates.sandbox import lacking
 from ..templates.schedule import SCHEDULES, Schedule
 from ..templates.signature import Signature

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..tasks.task import Task
-from ..templates.generate import Frame
+from ..templates.frame import Frame
 from ..templates.signature import TensorSpec
 
 

@@ -68,7 +68,7 @@ def cache_folder() -> Path:
 def template_digest() -> str:
     """sha256 over the files that shape an object beside its source: one made by another template is not reused."""
     digest = hashlib.sha256(ABI.encode())
-    for name in ("build", "describe", "device", "finish", "resources", "sinks"):
+    for name in ("build", "describe", "device", "finish", "link", "resources", "sinks"):
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
     for package in ("quack-kernels", "nvidia-cutlass-dsl"):
         digest.update(version(package).encode())
@@ -179,7 +179,7 @@ class Compiler:
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
                 # -P: nothing is imported from the folder that happens to be the current one
-                [sys.executable, "-P", "-m", "codasmith.templates.build"],
+                [sys.executable, "-P", "-m", "codasmith.templates.server"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -35,7 +35,7 @@ class LaunchError(ValueError):
 @cache
 def _runtime() -> None:
     """Load CuTeDSL's runtime once, where objects can find it."""
-    from .build import runtime_library
+    from .link import runtime_library
 
     ctypes.CDLL(str(runtime_library()), mode=ctypes.RTLD_GLOBAL)
 

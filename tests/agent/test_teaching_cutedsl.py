@@ -10,7 +10,7 @@ from codasmith.gate.read import read_stage
 from codasmith.gate.verdict import Finding, StageResult
 from codasmith.tasks import load_task
 from codasmith.templates.compile import Compiler
-from codasmith.templates.generate import blank_signature
+from codasmith.templates.frame import blank_signature
 from codasmith.templates.schedule import SCHEDULES
 
 HEAD = (
