@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from codasmith.verified_kernels.errors import RegistryError
-from codasmith.verified_kernels.modules import pairs
+from codasmith.verified_kernels.modules import rotary
+from codasmith.verified_kernels.modules import state_dict as sd
 
 H, G, HEAD, D = 4, 2, 16, 24
 
@@ -27,54 +28,53 @@ def state_dict(seed=0):
 
 def test_the_first_rows_of_a_head_are_the_two_of_its_first_pair():
     rows = torch.arange(2 * HEAD)
-    assert pairs.to_pairs(rows, HEAD)[:4].tolist() == [0, HEAD // 2, 1, HEAD // 2 + 1]
-    assert pairs.to_pairs(rows, HEAD)[HEAD : HEAD + 2].tolist() == [HEAD, HEAD + HEAD // 2]
+    assert rotary.to_pairs(rows, HEAD)[:4].tolist() == [0, HEAD // 2, 1, HEAD // 2 + 1]
+    assert rotary.to_pairs(rows, HEAD)[HEAD : HEAD + 2].tolist() == [HEAD, HEAD + HEAD // 2]
 
 
 def test_a_state_dict_goes_there_and_back_bit_for_bit_and_only_rotary_tensors_change():
     before = state_dict()
-    there = pairs.state_to_pairs(before, HEAD)
-    back = pairs.state_to_halves(there, HEAD)
+    there = sd.state_to_pairs(before, HEAD)
+    back = sd.state_from_pairs(there, HEAD)
     assert list(there) == list(back) == list(before)
     moved = {k.split(".", 3)[-1] for k in before if not torch.equal(before[k], there[k])}
-    assert moved == {f"self_attn.{n}" for n in pairs.ROTATED if n != "k_proj.bias"}
+    assert moved == {f"self_attn.{n}" for n in sd.ROTATED if n != "k_proj.bias"}
     assert all(torch.equal(before[k], back[k]) for k in before)
 
 
 def test_joined_weights_norms_tables_and_gates_come_apart_as_they_were():
     s = {k.rsplit("self_attn.", 1)[-1]: v for k, v in state_dict().items()}
     q, k, v = s["q_proj.weight"], s["k_proj.weight"], s["v_proj.weight"]
-    joined = pairs.join_qkv(q, k, v, HEAD)
-    assert all(torch.equal(a, b) for a, b in zip((q, k, v), pairs.split_qkv(joined, H, G, HEAD), strict=True))
+    joined = sd.join_qkv(q, k, v, HEAD)
+    assert all(torch.equal(a, b) for a, b in zip((q, k, v), sd.split_qkv(joined, H, G, HEAD), strict=True))
 
     norms = s["q_norm.weight"], s["k_norm.weight"]
-    gamma, plain = pairs.join_norms(*norms, H, G)
+    gamma, plain = sd.join_norms(*norms, H, G)
     assert gamma.shape == plain.shape == (joined.shape[0],)
     assert plain.tolist() == [0] * (H + G) * HEAD + [1] * G * HEAD
     assert not gamma[(H + G) * HEAD :].any()
-    assert all(torch.equal(a, b) for a, b in zip(norms, pairs.split_norms(gamma, H, HEAD), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(norms, sd.split_norms(gamma, H, HEAD), strict=True))
 
     angle = torch.rand(2, 5, HEAD // 2).repeat(1, 1, 2)
     cos, sin = angle.cos().bfloat16(), angle.sin().bfloat16()
-    table = pairs.rope_table(cos, sin, H, G)
+    cos, sin = cos.flatten(0, 1), sin.flatten(0, 1)
+    table = rotary.table(cos, sin, HEAD, H + G, G * HEAD)
     assert table.shape == (10, joined.shape[0])
-    back = pairs.cos_sin(table, HEAD)
-    assert torch.equal(back[0], cos.flatten(0, 1)) and torch.equal(back[1], sin.flatten(0, 1))
+    back = sd.cos_sin(table, HEAD)
+    assert torch.equal(back[0], cos) and torch.equal(back[1], sin)
     assert table[3, (H + G) * HEAD :].tolist() == [1, 0] * (G * HEAD // 2)
 
     gate, up = s["q_proj.weight"], s["q_proj.weight"] + 1
-    assert all(
-        torch.equal(a, b) for a, b in zip((gate, up), pairs.split_gate_up(pairs.join_gate_up(gate, up)), strict=True)
-    )
+    assert all(torch.equal(a, b) for a, b in zip((gate, up), sd.split_gate_up(sd.join_gate_up(gate, up)), strict=True))
 
 
 def test_gradients_of_repeated_norm_weights_are_summed_over_their_heads():
     q_norm, k_norm = (torch.ones(HEAD, requires_grad=True) for _ in range(2))
-    gamma, plain = pairs.join_norms(q_norm, k_norm, H, G)
+    gamma, plain = sd.join_norms(q_norm, k_norm, H, G)
     assert not plain.requires_grad
     gamma.backward(torch.arange(gamma.shape[0], dtype=torch.float32))
     by_head = torch.arange(H * HEAD, dtype=torch.float32).view(H, HEAD).sum(0)
-    assert torch.equal(q_norm.grad, pairs.to_halves(by_head, HEAD))
+    assert torch.equal(q_norm.grad, rotary.from_pairs(by_head, HEAD))
     assert k_norm.grad.sum() == torch.arange(H * HEAD, (H + G) * HEAD).sum()
 
 
@@ -86,19 +86,17 @@ def test_turning_pairs_is_rotating_halves_in_the_other_order():
     half = torch.cat((-heads[..., HEAD // 2 :], heads[..., : HEAD // 2]), -1)
     wanted = (heads * cos[:, None] + half * sin[:, None]).flatten(1)
 
-    table = pairs.rope_table(cos, sin, H, 0)
+    table = rotary.table(cos, sin, HEAD, H)
     c, s = table.unflatten(-1, (-1, 2)).unbind(-1)
-    a, b = pairs.to_pairs(x.T, HEAD).T.unflatten(-1, (-1, 2)).unbind(-1)
+    a, b = rotary.to_pairs(x.T, HEAD).T.unflatten(-1, (-1, 2)).unbind(-1)
     turned = torch.stack((a * c - b * s, a * s + b * c), -1).flatten(-2)
-    torch.testing.assert_close(pairs.to_halves(turned.T, HEAD).T, wanted, rtol=1e-14, atol=1e-14)
+    torch.testing.assert_close(rotary.from_pairs(turned.T, HEAD).T, wanted, rtol=1e-14, atol=1e-14)
 
 
 def test_what_does_not_divide_into_heads_is_refused_by_its_key():
-    with pytest.raises(
-        RegistryError, match=r"layers.0.self_attn.q_proj.weight: 64 rows do not divide into heads of 24"
-    ):
-        pairs.state_to_pairs(state_dict(), 24)
+    with pytest.raises(RegistryError, match=r"q_proj.weight has 64 rows, which do not divide into heads of 24"):
+        sd.state_to_pairs(state_dict(), 24)
     with pytest.raises(RegistryError, match="an even number"):
-        pairs.to_pairs(torch.zeros(9), 3)
+        sd.state_from_pairs(state_dict(), 1)
     with pytest.raises(RegistryError, match="w_qkv has 64 rows, and 4 query heads"):
-        pairs.split_qkv(torch.zeros(64, 2), H, G, HEAD)
+        sd.split_qkv(torch.zeros(64, 2), H, G, HEAD)
