@@ -1,27 +1,22 @@
 """Put verified operators into an existing model, its weights kept, and take them out again.
 
-The gated MLPs are found by their shape: `gate_proj`, `up_proj`, `down_proj` without biases and an activation that
-is SiLU.  Where the model is one whose norm before the MLP feeds the MLP alone, the norm goes into the kernel too.
-What a module computes is not taken from its name: each replacement answers a drawn input first, and one that
-differs from the original is left out.
+A list of layers with the parts of Llama's becomes one stack with deferred norms.  Elsewhere gated MLPs (`gate_proj`,
+`up_proj`, `down_proj` without biases, SiLU) are replaced, with the norm before them where the model is one whose norm
+feeds the MLP alone, and attention with QK-norm as in Qwen3.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-import torch
 from torch import nn
 
 from .errors import RegistryError
-from .modules import RMSNormSwiGLUMLP, SwiGLUMLP
+from .replacements import GATED, PROJECTIONS, Swap, gated_mlp, llama_layers, looks_like_llama, qknorm_attention
 
 NORM_BEFORE_MLP = frozenset({"LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer"})
 """Layers of transformers in which `post_attention_layernorm` feeds `mlp` and nothing else."""
 NORM = "post_attention_layernorm"
-PROBED_ROWS = 8
-TOLERANCE = {torch.bfloat16: 2**-5, torch.float16: 2**-8}
 
 
 class PatchError(RegistryError):
@@ -46,31 +41,14 @@ def patch(model: nn.Module) -> Report:
     """Replace what verified operators can compute, in place. Raises PatchError where nothing can be.
 
     The weights move into the new modules without being rounded or trained anew; state dicts keep their keys
-    (apart from a norm's, which goes with its MLP).  Patch before an optimizer is made: gate and up become one
-    parameter.
+    (apart from a norm's that goes with its MLP).  Patch before an optimizer is made: weights that a kernel reads as
+    one operand become one parameter.
     """
     if _swaps(model):
         raise PatchError("the model is patched already; unpatch it first")
-    report, swaps = Report(), []
-    for name, layer in list(model.named_modules()):
-        for child, mlp in list(layer.named_children()):
-            if not {"gate_proj", "up_proj", "down_proj"} <= {n for n, _ in mlp.named_children()}:
-                continue
-            title = f"{name}.{child}".lstrip(".")
-            why = _unfit(mlp)
-            if why:
-                report.kept[title] = why
-                continue
-            norm = getattr(layer, NORM, None) if type(layer).__name__ in NORM_BEFORE_MLP and child == "mlp" else None
-            made = _made(mlp, norm)
-            why = _differs(made, mlp, norm)
-            if why:
-                report.kept[title] = why
-                continue
-            swaps.append(_Swap(layer, child, mlp, made, norm))
-            report.replaced[title] = type(made).__name__
-            if norm is not None:
-                report.replaced[f"{name}.{NORM}".lstrip(".")] = f"part of {title}"
+    report = Report()
+    swaps = _stacks(model, report)
+    swaps += _parts(model, report, [id(swap.original) for swap in swaps])
     if not swaps:
         reasons = "; ".join(f"{n}: {w}" for n, w in report.kept.items()) or (
             "it has no gated MLP with gate_proj, up_proj and down_proj"
@@ -94,80 +72,43 @@ def unpatch(model: nn.Module) -> None:
     del model.__dict__["_codasmith_swaps"]
 
 
-@dataclass
-class _Swap:
-    layer: nn.Module
-    child: str
-    original: Any
-    made: SwiGLUMLP
-    norm: nn.Module | None
-
-    def put(self) -> None:
-        """The originals' gate and up become views of the joined weight: one copy of each weight in memory."""
-        gate, up = self.made.gate_up_weight.data.chunk(2)
-        self.original.gate_proj.weight.data, self.original.up_proj.weight.data = gate, up
-        setattr(self.layer, self.child, self.made)
-        if self.norm is not None:
-            setattr(self.layer, NORM, nn.Identity())
-
-    def take_back(self) -> None:
-        gate, up = self.made.gate_up_weight.data.chunk(2)
-        self.original.gate_proj.weight.data, self.original.up_proj.weight.data = gate.clone(), up.clone()
-        self.original.train(self.made.training)
-        setattr(self.layer, self.child, self.original)
-        if self.norm is not None:
-            setattr(self.layer, NORM, self.norm)
+def _stacks(model: nn.Module, report: Report) -> list[Swap]:
+    swaps = []
+    for name, owner in list(model.named_modules()):
+        for child, layers in list(owner.named_children()):
+            if looks_like_llama(layers):
+                title = f"{name}.{child}".lstrip(".")
+                _enter(llama_layers(owner, child, layers), title, report, swaps)
+    return swaps
 
 
-def _swaps(model: nn.Module) -> list[_Swap]:
+def _parts(model: nn.Module, report: Report, done: list[int]) -> list[Swap]:
+    swaps: list[Swap] = []
+    inside = {id(m) for module in model.modules() if id(module) in done for m in module.modules()}
+    for name, layer in list(model.named_modules()):
+        if id(layer) in inside:
+            continue
+        for child, part in list(layer.named_children()):
+            title, names = f"{name}.{child}".lstrip("."), {n for n, _ in part.named_children()}
+            if set(GATED) <= names:
+                feeds = type(layer).__name__ in NORM_BEFORE_MLP and child == "mlp" and hasattr(layer, NORM)
+                swap = gated_mlp(layer, child, part, (NORM, getattr(layer, NORM)) if feeds else None)
+                if _enter(swap, title, report, swaps) and feeds:
+                    report.replaced[f"{name}.{NORM}".lstrip(".")] = f"part of {title}"
+            elif {*PROJECTIONS, "q_norm", "k_norm"} <= names:
+                _enter(qknorm_attention(layer, child, part), title, report, swaps)
+    return swaps
+
+
+def _enter(swap: Swap | str, title: str, report: Report, swaps: list[Swap]) -> bool:
+    if isinstance(swap, str):
+        report.kept[title] = swap
+        return False
+    swaps.append(swap)
+    count = f" of {len(swap.original)} blocks" if isinstance(swap.original, nn.ModuleList) else ""
+    report.replaced[title] = type(swap.made).__name__ + count
+    return True
+
+
+def _swaps(model: nn.Module) -> list[Swap]:
     return model.__dict__.get("_codasmith_swaps", [])
-
-
-def _unfit(mlp: Any) -> str:
-    """Why this gated MLP cannot be replaced; empty if it can."""
-    for part in ("gate_proj", "up_proj", "down_proj"):
-        linear = getattr(mlp, part)
-        if type(linear) is not nn.Linear:
-            return f"{part} is a {type(linear).__name__}, and a plain torch.nn.Linear is needed"
-        if linear.bias is not None:
-            return f"{part} has a bias, and the kernel has none"
-        if linear.weight.is_meta:
-            return f"{part} has no weights yet (meta device)"
-    if len({getattr(mlp, p).weight.dtype for p in ("gate_proj", "up_proj", "down_proj")}) > 1:
-        return "its weights have different dtypes"
-    if mlp.gate_proj.weight.requires_grad != mlp.up_proj.weight.requires_grad:
-        return "one of gate_proj and up_proj is frozen, and they become one parameter"
-    return ""
-
-
-def _made(mlp: Any, norm: Any) -> SwiGLUMLP:
-    gate, up, down = mlp.gate_proj.weight, mlp.up_proj.weight, mlp.down_proj
-    with torch.no_grad():
-        if norm is None:
-            made: SwiGLUMLP = SwiGLUMLP(1, 1, device="meta")
-        else:
-            eps = getattr(norm, "variance_epsilon", getattr(norm, "eps", 1e-6))
-            made = RMSNormSwiGLUMLP(1, 1, eps=eps, device="meta")
-            made.norm.weight = norm.weight
-        made.gate_up_weight = nn.Parameter(torch.cat((gate, up)), requires_grad=gate.requires_grad)
-    made.down_proj = down
-    return made.train(mlp.training)
-
-
-@torch.no_grad()
-def _differs(made: SwiGLUMLP, mlp: Any, norm: Any) -> str:
-    """Why the replacement is none, by what both answer; empty if they agree as the dtype allows."""
-    weight = made.gate_up_weight
-    generator = torch.Generator("cpu").manual_seed(0)
-    x = torch.randn(PROBED_ROWS, weight.shape[1], generator=generator).to(weight)
-    try:
-        wanted = mlp(x if norm is None else norm(x))
-        scale = wanted.abs().max().item()
-        error = (made(x) - wanted).abs().max().item()
-    except Exception as failure:  # a forward of another kind
-        return f"it could not be tried on [rows, hidden]: {type(failure).__name__}"
-    if not error <= TOLERANCE.get(weight.dtype, 2**-14) * scale:
-        return (
-            f"it computes something else (on a drawn input the answers differ by {error:.2g} at a scale of {scale:.2g})"
-        )
-    return ""

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from codasmith.verified_kernels.modules import RMSNormSwiGLUMLP, SwiGLUMLP
+from codasmith.verified_kernels.modules import LlamaBlock, RMSNormSwiGLUMLP, SwiGLUMLP
 from codasmith.verified_kernels.modules.operators import operator
 from codasmith.verified_kernels.patch import PatchError, patch, unpatch
 from torch import nn
@@ -53,7 +53,7 @@ class Decoder(nn.Module):
 TOKENS = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
 
 
-def transformers_model(name):
+def transformers_model(name, **changes):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     config = getattr(transformers, f"{name}Config")(
@@ -64,6 +64,7 @@ def transformers_model(name):
         num_attention_heads=4,
         num_key_value_heads=2,
         head_dim=8,
+        **changes,
     )
     return getattr(transformers, f"{name}ForCausalLM")(config).eval()
 
@@ -78,15 +79,69 @@ def test_a_transformers_model_answers_the_same_and_is_restored(name, dtype, tole
         report = patch(model)
         logits = model(TOKENS).logits
     layer = model.model.layers[1]
-    assert type(layer.mlp) is RMSNormSwiGLUMLP and type(layer.post_attention_layernorm) is nn.Identity
-    assert report.replaced["model.layers.1.mlp"] == "RMSNormSwiGLUMLP" and report.kept == {}
-    assert report.replaced["model.layers.0.post_attention_layernorm"] == "part of model.layers.0.mlp"
+    assert report.kept == {}
+    if name == "Llama":
+        assert report.replaced == {"model.layers": "LlamaLayers of 2 blocks"} and type(layer) is LlamaBlock
+        assert set(model.state_dict()) == set(before)
+    else:
+        assert type(layer.mlp) is RMSNormSwiGLUMLP and type(layer.post_attention_layernorm) is nn.Identity
+        assert report.replaced["model.layers.1.mlp"] == "RMSNormSwiGLUMLP"
+        assert report.replaced["model.layers.0.post_attention_layernorm"] == "part of model.layers.0.mlp"
+        assert report.replaced["model.layers.1.self_attn"] == "QKNormAttention"
     torch.testing.assert_close(logits, expected, rtol=tolerance, atol=tolerance * expected.abs().max().item())
     unpatch(model)
     after = model.state_dict()
     assert list(after) == list(before) and all(torch.equal(after[k], v) for k, v in before.items())
     with torch.no_grad():
         assert torch.equal(model(TOKENS).logits, expected)
+
+
+@pytest.mark.parametrize("name", ["Llama", "Qwen3"])
+def test_a_patched_transformers_model_generates_and_masks_as_before(name):
+    model = transformers_model(name)
+    padded = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
+    how = {"max_new_tokens": 5, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    with torch.no_grad():
+        expected = model.generate(TOKENS, attention_mask=padded, **how), model(TOKENS, attention_mask=padded).logits
+        patch(model)
+        tokens, logits = (
+            model.generate(TOKENS, attention_mask=padded, **how),
+            model(TOKENS, attention_mask=padded).logits,
+        )
+    assert torch.equal(tokens, expected[0])
+    for ours, theirs, kept in zip(logits, expected[1], padded.bool(), strict=True):
+        torch.testing.assert_close(ours[kept], theirs[kept], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["Llama", "Qwen3"])
+def test_a_patched_transformers_model_learns_the_same(name):
+    model, other = transformers_model(name), transformers_model(name)
+    patch(other)
+    for each in (model, other):
+        each.train()
+        optimizer = torch.optim.SGD(each.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            each(TOKENS, labels=TOKENS).loss.backward()
+            optimizer.step()
+    unpatch(other)
+    for (key, ours), theirs in zip(other.state_dict().items(), model.state_dict().values(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4 * theirs.abs().max().item(), msg=key)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"attention_dropout": 0.1}, "layer 0: its attention has dropout"),
+        ({"attention_bias": True}, "layer 0: q_proj has a bias"),
+        ({"attn_implementation": "flex_attention"}, 'its attention is "flex_attention"'),
+    ],
+)
+def test_layers_that_attend_otherwise_keep_their_attention(change, says):
+    model = transformers_model("Llama", **change)
+    report = patch(model)
+    assert says in report.kept["model.layers"]
+    assert report.replaced["model.layers.0.mlp"] == "RMSNormSwiGLUMLP"
 
 
 def test_a_plain_decoder_keeps_its_keys_and_its_answers():

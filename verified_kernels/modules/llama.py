@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import scaled_dot_product_attention
 
+from .attention import attend, cache_of
 from .deferred import Kernels, Normed, first_norm, gated, projected, rotated
 from .rotary import from_pairs, table, to_pairs
 from .swiglu import SwiGLUMLP
@@ -83,7 +83,7 @@ class LlamaLayers(nn.ModuleList):
 def run(blocks: Sequence[LlamaBlock], hidden_states: torch.Tensor, *positions: Any, **named: Any) -> torch.Tensor:
     """All blocks in order; arguments as LlamaLayers.forward."""
     cos, sin = _angles(positions, named)
-    mask, cache = named.get("attention_mask"), named.get("cache", named.get("past_key_values"))
+    mask, cache = named.get("attention_mask"), cache_of(named)
     batch, tokens, width = hidden_states.shape
     attention, kernels = blocks[0].self_attn, blocks[0]._kernels
     x = _cast(hidden_states.reshape(-1, width).contiguous(), hidden_states)
@@ -148,16 +148,7 @@ class _Attention(nn.Module):
     def attend(self, qkv: torch.Tensor, mask: torch.Tensor | None, cache: Any) -> torch.Tensor:
         """[batch, tokens, (heads + 2 kv_heads) * head_dim] to [batch * tokens, heads * head_dim]."""
         parts = qkv.unflatten(-1, (-1, self.head_dim)).split((self.heads, self.kv_heads, self.kv_heads), 2)
-        q, k, v = (part.transpose(1, 2) for part in parts)
-        if cache is not None:
-            k, v = cache.update(k, v, self.layer_idx)
-        grouped = self.heads != self.kv_heads
-        if grouped and mask is not None:  # the kernels that take a mask want as many heads of each
-            k, v = (part.repeat_interleave(self.heads // self.kv_heads, 1) for part in (k, v))
-            grouped = False
-        causal = mask is None and q.shape[2] > 1
-        o = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=grouped)
-        return o.transpose(1, 2).reshape(-1, self.heads * self.head_dim)
+        return attend(*parts, mask, cache, self.layer_idx).flatten(0, 1)
 
 
 _PARTS = ("q_proj.weight", "k_proj.weight", "v_proj.weight")

@@ -13,6 +13,7 @@ from torch.nn.functional import rms_norm
 from ...templates.rows import RowKernel
 from ..operator import Operator
 from . import rows
+from .attention import attend, cache_of
 from .operators import operator
 from .rotary import from_pairs, table, to_pairs
 
@@ -78,6 +79,32 @@ class QKNormRoPE(nn.Module):
             return _Turned.apply(self._kept, self._backward, x, w, gamma, angles)
         found = self._plain(x, w, gamma.repeat(len(w) // HEAD_DIM), angles)
         return found[0] if isinstance(found, tuple) else found
+
+
+class QKNormAttention(QKNormRoPE):
+    """Qwen3's attention, its queries and keys by QKNormRoPE and the rest as it is. State dict: as Qwen3Attention's.
+
+    layer_idx: the layer's place in a key-value cache.
+    """
+
+    def __init__(self, config: Any, layer_idx: int = 0, device: Any = None, dtype: torch.dtype | None = None):
+        super().__init__(config, device, dtype)
+        self.layer_idx = layer_idx
+        how = {"bias": False, "device": device, "dtype": dtype}
+        self.v_proj = nn.Linear(config.hidden_size, self.kv_heads * self.head_dim, **how)
+        self.o_proj = nn.Linear(self.heads * self.head_dim, config.hidden_size, **how)
+
+    def forward(  # type: ignore[override]
+        self,
+        hidden_states: torch.Tensor,
+        position_embeddings: tuple[torch.Tensor, torch.Tensor],
+        attention_mask: torch.Tensor | None = None,
+        **named: Any,
+    ) -> tuple[torch.Tensor, None]:
+        """[batch, tokens, hidden] to the same shape, and None for the weights of attention, which do not exist."""
+        q, k = super().forward(hidden_states, *position_embeddings)
+        v = self.v_proj(hidden_states).unflatten(-1, (-1, self.head_dim))
+        return self.o_proj(attend(q, k, v, attention_mask, cache_of(named), self.layer_idx)), None
 
 
 class _Turned(torch.autograd.Function):
