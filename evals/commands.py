@@ -54,7 +54,13 @@ def evaluate(
         list[TierName] | None, typer.Option("--tier", help="closed (the default), cutedsl, or both.")
     ] = None,
     storage: StorageOption = StorageName.bf16,
-    workers: Annotated[int, typer.Option("--workers", help="Samples at a time; the gate takes one at a time.")] = 4,
+    shapes: Annotated[
+        int | None, typer.Option("--shapes", help="Time each task at so many of its shapes; all by default.")
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", help="Samples at a time; the GPU takes one at a time.")] = 4,
+    limit_s: Annotated[
+        float | None, typer.Option("--limit-s", help="Begin no further sample after so many seconds.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The run's folder; runs/eval-SET by default.")] = None,
     shard: Annotated[
         str, typer.Option("--shard", help="A part of the samples, such as 2/4; join with evals merge.")
@@ -88,11 +94,12 @@ def evaluate(
             tasks=tuple(task) if task else None,
             tiers=tuple(t.value for t in tier) if tier else ("closed",),
             storage=storage.value,
+            shapes=shapes,
             shard=shard,
             model_options={k: v for k, v in options.items() if v is not None},
         )
         folder = RunFolder(out or runs.default_folder(loaded))
-        unfinished = runs.run(spec, loaded, folder, workers=workers, say=voice.progress.say)
+        unfinished = runs.run(spec, loaded, folder, workers=workers, limit_s=limit_s, say=voice.progress.say)
         _finish(voice, "eval", write_results(folder, loaded), folder, unfinished)
 
 

@@ -141,6 +141,10 @@ def _notes(
     notes = [f"The set {eval_set.name} (version {eval_set.version}, {eval_set.split}), {of} tasks."]
     if spec.cpu_only:
         notes.insert(0, NOT_MEASURED)
+    elif spec.shapes is not None:
+        notes.append(
+            f"Each task was timed at its first {spec.shapes} shape{'s' * (spec.shapes != 1)}, not at all of them."
+        )
     counts = Counter((r.model, r.tier) for r in rows)
     for tier in spec.tiers:
         for model in spec.models:

@@ -48,6 +48,8 @@ class RunSpec(BaseModel):
     target_tax: float | None
     """A sample goes on for a faster kernel until its tax is this, or its budget is spent."""
     cpu_only: bool
+    shapes: int | None = None
+    """Each task is timed at so many of its shapes, from the first on; None for all."""
     shard: str = "1/1"
     """Which part of the samples this folder holds, "2/4"."""
 

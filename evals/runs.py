@@ -1,13 +1,15 @@
 """A run of the evals: every model on every task, several samples each, some at a time, resumable at any point.
 
-Models answer at the same time; the gate judges one candidate at a time, so that nothing disturbs its clock.  Whatever
-happens is in the samples' journals, so a crash loses at most the attempts under way, and the same command goes on.
+Models answer at the same time, and candidates are compiled ahead of the GPU, which judges one at a time, so that
+nothing disturbs its clock.  Whatever happens is in the samples' journals, so a crash loses at most the attempts under
+way, and the same command goes on.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from ..agent.errors import AgentError, Interrupted, UserMistake
 from ..agent.loop import Gate
 from ..agent.models import Answer, Message, Model, OnText, make_model
-from .environment import real_gate
 from .evalset import PUBLIC, LoadedSet, load_set
 from .hand_written import NAME as HAND_WRITTEN
 from .hand_written import HandWritten, source_for
+from .judging import judging
 from .rows import Row
 from .run_folder import RunFolder, RunSpec
 from .sample import BASELINES, TRACER, Job, MakeModel, Unfinished, run_sample
@@ -42,12 +44,14 @@ def score(
     out: str | Path | None = None,
     cpu_only: bool = False,
     workers: int = WORKERS,
+    limit_s: float | None = None,
     say: Callable[[str], None] = lambda line: None,
     **more: Any,
 ) -> Results:
     """Run models on an eval set and score them; writes the run's folder, results.json and report.html.
 
-    models: names as for `codasmith run`. more: other fields of `RunSpec`, such as tasks, tiers, target_tax.
+    models: names as for `codasmith run`. more: other fields of `RunSpec`, such as tasks, tiers, target_tax, shapes.
+    limit_s: begin no further sample after so many seconds; the same call goes on.
     Raises UserMistake, ModelError or MachineCannot, each in one sentence.
     """
     from .results import write_results
@@ -55,7 +59,7 @@ def score(
     loaded = load_set(eval_set)
     spec = make_spec(models, loaded, eval_set, samples=samples, attempts=attempts, cpu_only=cpu_only, **more)
     folder = RunFolder(Path(out) if out is not None else default_folder(loaded))
-    run(spec, loaded, folder, workers=workers, say=say)
+    run(spec, loaded, folder, workers=workers, limit_s=limit_s, say=say)
     return write_results(folder, loaded)
 
 
@@ -75,6 +79,8 @@ def make_spec(
 
     if samples < 1:
         raise UserMistake(f"--samples {samples} asks for nothing; give 1 or more")
+    if (shapes := more.get("shapes")) is not None and shapes < 1:
+        raise UserMistake(f"--shapes {shapes} times nothing; give 1 or more, or leave it out for all")
     twice = next((m for m in models if list(models).count(m) > 1), None)
     if twice or set(models) & set(BASELINES):
         name = twice or next(m for m in models if m in BASELINES)
@@ -126,21 +132,25 @@ def run(
     folder: RunFolder,
     *,
     workers: int = WORKERS,
+    limit_s: float | None = None,
     make: MakeModel | None = None,
     gate: Gate | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Unfinished]:
     """Make every sample that is not there yet, `workers` at a time; return those that could not be finished.
 
-    make and gate take the place of the real ones. say: told one line a sample.
+    limit_s: begin no further sample after so many seconds; those under way end.
+    make and gate take the place of the real ones, and such a gate is asked one thing at a time. say: told one line a
+    sample.
     Raises UserMistake, ModelError or MachineCannot; Interrupted on Ctrl-C.
     """
     if workers < 1:
         raise UserMistake(f"--workers {workers} does nothing; give 1 or more")
     stopping = threading.Event()
     make = make or _make(spec)
-    lock = threading.Lock()
-    gate = _one_at_a_time(gate or real_gate(spec.storage, spec.cpu_only), lock)
+    tracing = threading.Lock()
+    gate = _one_at_a_time(gate) if gate else judging(folder.path, spec.storage, spec.cpu_only, spec.shapes)
+    ends = time.monotonic() + limit_s if limit_s is not None else None
     for model in spec.models:  # a wrong name or a missing key is said before anything is asked
         make(model, spec.tiers[0])
     with folder:
@@ -159,7 +169,10 @@ def run(
                     job = pending.popleft()
                 except IndexError:
                     return
-                outcomes.put(_outcome(job, spec, folder, lambda n, t: _Asked(make(n, t), stopping, lock), gate))
+                if ends is not None and time.monotonic() > ends:
+                    outcomes.put(Unfinished(job, "the time was up before it began"))
+                    continue
+                outcomes.put(_outcome(job, spec, folder, lambda n, t: _Asked(make(n, t), stopping, tracing), gate))
 
         unfinished = []
         waiting = len(pending)
@@ -173,7 +186,8 @@ def run(
                     raise outcome
                 if isinstance(outcome, Unfinished):
                     unfinished.append(outcome)
-                    say(f"{outcome.job}: not finished: {outcome.reason}")
+                    if ends is None or time.monotonic() < ends:
+                        say(f"{outcome.job}: not finished: {outcome.reason}")
                     continue
                 folder.add(outcome)
                 done += 1
@@ -199,13 +213,13 @@ def _outcome(
 class _Asked:
     """A model among others: asked nothing more once the run is to stop.
 
-    The baselines compute in this process, with tracing of torch's that is not made for threads, so they answer while
-    the gate waits.
+    The baselines compute in this process, with tracing of torch's that is not made for threads, so one answers at a
+    time.
     """
 
-    def __init__(self, model: Model, stopping: threading.Event, lock: threading.Lock):
+    def __init__(self, model: Model, stopping: threading.Event, tracing: threading.Lock):
         self._model, self._stopping, self.name = model, stopping, model.name
-        self._held: AbstractContextManager = lock if model.name in BASELINES else nullcontext()
+        self._held: AbstractContextManager = tracing if model.name in BASELINES else nullcontext()
 
     def prepare(self, task: Any) -> None:
         if hasattr(self._model, "prepare"):
@@ -227,7 +241,9 @@ def _make(spec: RunSpec) -> MakeModel:
     return make
 
 
-def _one_at_a_time(gate: Gate, lock: threading.Lock) -> Gate:
+def _one_at_a_time(gate: Gate) -> Gate:
+    lock = threading.Lock()
+
     def evaluate(*args: Any, **kwargs: Any) -> Any:
         with lock:
             return gate(*args, **kwargs)

@@ -5,6 +5,7 @@ import json
 import pytest
 from codasmith.agent.cli import app
 from codasmith.evals import runs
+from codasmith.evals.evalset import read_set
 from codasmith.evals.hand_written import HandWritten
 from typer.testing import CliRunner
 
@@ -16,7 +17,7 @@ def command(*words):
 @pytest.fixture
 def faked(monkeypatch, gate, dice):
     """Models and gate of the tests in the place of the real ones; no GPU is asked for."""
-    monkeypatch.setattr(runs, "real_gate", lambda storage, cpu_only: gate)
+    monkeypatch.setattr(runs, "judging", lambda folder, storage, cpu_only, shapes: gate)
     monkeypatch.setattr(
         runs, "_make", lambda spec: lambda name, tier: HandWritten(tier) if name == "hand-written" else dice(name, 0.6)
     )
@@ -43,7 +44,14 @@ ASK = (
 def test_eval_ranks_the_models_and_says_where_the_report_is(tmp_path, faked):
     result = command(*ASK, "--out", tmp_path)
     assert result.exit_code == 0, result.output
-    for words in ("pass@1", "speed-up, all tasks", "hand-written", "builtin:tracer", "2 of its 39", "report.html"):
+    for words in (
+        "pass@1",
+        "speed-up, all tasks",
+        "hand-written",
+        "builtin:tracer",
+        f"2 of its {len(read_set()[0].tasks)}",
+        "report.html",
+    ):
         assert words in result.stdout
     assert (tmp_path / "report.html").is_file() and len((tmp_path / "results.jsonl").read_text().splitlines()) == 12
 

@@ -1,4 +1,9 @@
-"""Runs killed with SIGKILL at random moments and gone on with leave the file that a quiet run leaves."""
+"""Runs killed at random moments and gone on with leave the file that a quiet run leaves.
+
+Each child ends itself by a timer whose signal it does not handle, so that it ends at once, wherever it is.  The timer
+starts after some questions, so that however busy the machine, something is done, and not all: a parent that kills may
+come too late, and find a child that has finished.
+"""
 
 import os
 import random
@@ -12,18 +17,40 @@ from codasmith.evals.results import results_of
 from codasmith.evals.run_folder import RunFolder
 from codasmith.evals.runs import jobs, run
 
+PAUSE = 0.03
+LONGEST = 0.02
+"""Of a child, in seconds after the question that starts the timer: less than a pause, so it comes to few more."""
 
-def go(asked, four, path, gate, dice, workers, pause):
-    """The run, slow enough to be killed in the midst of things."""
+
+def go(asked, four, path, gate, dice, workers, pause, begin=lambda: None):
+    """The run, slow enough to be killed in the midst of things. begin: called before each question and judgement."""
 
     def slowly(task, source, **more):
+        begin()
         time.sleep(pause)
         return gate(task, source, **more)
 
+    def before():
+        begin()
+        time.sleep(pause)
+
     def make(name, tier):
-        return HandWritten(tier) if name == "hand-written" else dice(name, 0.5, before=lambda: time.sleep(pause))
+        return HandWritten(tier) if name == "hand-written" else dice(name, 0.5, before=before)
 
     assert run(asked, four, RunFolder(path), make=make, gate=slowly, workers=workers) == []
+
+
+def mortal(questions, after):
+    """Something to call at each question: from that many on, a clock runs, at whose end this process dies."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    asked = []
+
+    def begin():
+        asked.append(1)
+        if len(asked) == questions:
+            signal.setitimer(signal.ITIMER_REAL, after)
+
+    return begin
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -31,27 +58,25 @@ def test_ten_kills_at_random_moments_change_nothing(tmp_path, four, spec, gate, 
     asked = spec(four, "a", "b", samples=1)
     for task in four.tasks.values():
         system_text(task)  # what the children need is loaded before they are forked
-    go(asked, four, tmp_path / "quiet", gate, dice, workers, 0.0)
-    rng, kills = random.Random(workers), 0
-    progress = []
-    while kills < 10:
+    questions = []
+    go(asked, four, tmp_path / "quiet", gate, dice, workers, 0.0, begin=lambda: questions.append(1))
+    rng, progress = random.Random(workers), []
+    for _ in range(10):
+        life = workers - 1 + rng.randint(1, 3), rng.uniform(0.001, LONGEST)
         pid = os.fork()
         if pid == 0:
             try:
-                go(asked, four, tmp_path / "killed", gate, dice, workers, 0.01)
+                begin = mortal(*life)
+                go(asked, four, tmp_path / "killed", gate, dice, workers, PAUSE, begin)
                 os._exit(0)
             finally:
                 os._exit(1)
-        time.sleep(rng.uniform(0.02, 0.12))
-        os.kill(pid, signal.SIGKILL)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        if status != -signal.SIGKILL:
-            break
-        kills += 1
-        folder = RunFolder(tmp_path / "killed")
-        progress.append(len(folder.rows()))
-    assert kills == 10 and progress == sorted(progress) and 0 <= progress[0] <= progress[-1] < len(jobs(asked, four))
-    go(asked, four, tmp_path / "killed", gate, dice, workers, 0.0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGALRM
+        progress.append(len(RunFolder(tmp_path / "killed").rows()))
+    assert progress == sorted(progress) and progress[-1] < len(jobs(asked, four))
+    asked_again = []
+    go(asked, four, tmp_path / "killed", gate, dice, workers, 0.0, begin=lambda: asked_again.append(1))
+    assert 0 < len(asked_again) < len(questions), "what was done before the kills is not done again"
     quiet, killed = ((tmp_path / p / "results.jsonl").read_bytes() for p in ("quiet", "killed"))
     if workers == 1:
         assert killed == quiet

@@ -80,6 +80,15 @@ def test_lost_rows_are_computed_from_the_journals(tmp_path, four, spec, gate, ma
     assert (tmp_path / "results.jsonl").read_bytes() == before
 
 
+def test_a_run_whose_time_is_up_begins_nothing_and_goes_on_later(tmp_path, four, spec, gate, make):
+    asked, folder = spec(four, "a", samples=1), RunFolder(tmp_path / "r")
+    left = run(asked, four, folder, make=make, gate=gate, limit_s=0)
+    assert len(left) == len(jobs(asked, four)) and {u.reason for u in left} == {"the time was up before it began"}
+    assert folder.rows() == []
+    assert run(asked, four, folder, make=make, gate=gate, limit_s=600) == []
+    assert len(folder.rows()) == len(left)
+
+
 class Failing:
     name = "a"
 
@@ -190,6 +199,7 @@ def test_wrong_questions_are_one_sentence(public):
         "--samples 0": lambda: ask("a", samples=0),
         "is named twice": lambda: ask("a", "a"),
         "is in every run already": lambda: ask("builtin:tracer"),
+        "--shapes 0 times nothing": lambda: ask("a", shapes=0),
         "has no task 'nothing'": lambda: ask("a", tasks=("nothing",)),
         "--shard '3/2' is no part": lambda: ask("a", shard="3/2"),
     }.items():

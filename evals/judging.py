@@ -1,0 +1,106 @@
+"""The gate of a run: stages without a GPU go on side by side, ahead of it; equal kernels are judged once.
+
+Two answers that read as the same graph are compiled from the same generated source, so they are one kernel, and its
+verdict holds for both, times included: otherwise the noise of a clock would rank equal kernels.  Judgements are kept
+in the run's folder, so that a run that is gone on with finds them too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..agent.loop import Gate
+from ..gate.verdict import CPU_STAGES, Verdict
+
+KEPT = "judged"
+
+
+class Judged:
+    """What `loop.run` needs of an evaluation."""
+
+    def __init__(self, verdict: Verdict):
+        self.verdict = verdict
+
+
+class Judging:
+    """A gate for `loop.run`, used by many threads.
+
+    check: the stages that need no GPU, or the whole gate where there is none; runs in any number of threads.
+    judge: the whole gate, one candidate at a time; None where there is no GPU.
+    folder: the run's, where judgements are kept.
+    """
+
+    def __init__(self, check: Gate, judge: Gate | None, folder: Path):
+        self._check, self._judge = check, judge
+        self._folder = folder / KEPT
+        self._gpu = threading.Lock()
+        self._at_work: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, task: Any, source: str, *, tier: Any, progress: Any) -> Any:
+        checked = self._check(task, source, tier=tier, progress=progress)
+        verdict: Verdict = checked.verdict
+        if self._judge is None or verdict.status != "checked":
+            return checked
+        key = _key(verdict, source)
+        with self._lock:
+            turn = self._at_work.setdefault(key, threading.Lock())
+        with turn:  # an equal candidate that comes meanwhile waits, and takes the verdict of this one
+            kept = self._kept(key)
+            if kept is None:
+                with self._gpu:
+                    kept = self._judge(task, source, tier=tier, progress=progress).verdict
+                if kept.status == "failed":
+                    return Judged(kept)
+                self._keep(key, kept)
+        return Judged(_of_this(verdict, kept))
+
+    def _kept(self, key: str) -> Verdict | None:
+        try:
+            return Verdict.model_validate_json((self._folder / f"{key}.json").read_text(encoding="utf-8"))
+        except (OSError, ValidationError):
+            return None
+
+    def _keep(self, key: str, verdict: Verdict) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        temporary = self._folder / f"{key}.new"
+        temporary.write_text(verdict.model_dump_json() + "\n", encoding="utf-8")
+        temporary.replace(self._folder / f"{key}.json")
+
+
+def _key(verdict: Verdict, source: str) -> str:
+    """Of the kernel: the task, the tier, and the graph; where nothing is read (the open tier), the source."""
+    read = next((s for s in verdict.stages if s.stage == "read"), None)
+    what = (read.data if read else {}).get("digest") or hashlib.sha256(source.encode()).hexdigest()
+    return hashlib.sha256(json.dumps([verdict.task_digest, verdict.tier, what]).encode()).hexdigest()[:40]
+
+
+def _of_this(own: Verdict, kept: Verdict) -> Verdict:
+    """The verdict of an equal candidate, with this one's own digest and stages without a GPU."""
+    ahead = [s for s in own.stages if s.stage in CPU_STAGES]
+    stages = (*ahead, *(s for s in kept.stages if s.stage not in CPU_STAGES))
+    return kept.model_copy(update={"candidate_digest": own.candidate_digest, "stages": stages})
+
+
+def judging(folder: Path, storage: str = "bf16", cpu_only: bool = False, shapes: int | None = None) -> Judging:
+    """The gate of this machine. shapes: time each task at so many of its shapes, from the first on; None for all."""
+    from .. import gate
+    from ..gate.pipeline import bare_kernels, session
+
+    def check(task: Any, source: str, *, tier: Any, progress: Any) -> Any:
+        if not cpu_only:  # what the tax is measured against is compiled ahead too
+            for text, signature in bare_kernels(task, storage):
+                session().compiler.submit(text, signature)
+        return gate.check(task, source, tier=tier, storage=storage, progress=progress)
+
+    def judge(task: Any, source: str, *, tier: Any, progress: Any) -> Any:
+        timed = task.workloads(storage)[:shapes]
+        return gate.evaluate(task, source, tier=tier, storage=storage, progress=progress, workloads=timed)
+
+    return Judging(check, None if cpu_only else judge, folder)

@@ -1,0 +1,104 @@
+"""Equal kernels are judged once, and what needs no GPU does not wait for it."""
+
+import threading
+import time
+
+import pytest
+from codasmith.evals.judging import KEPT, Judged, Judging
+from codasmith.gate.verdict import Finding, StageResult, Verdict
+
+
+def verdict(source, status, *stages, tax=None, digest=None):
+    read = StageResult(stage="read", outcome="passed", note=source, data={"digest": digest} if digest else {})
+    timing = {"tax": tax} if tax else {}
+    return Verdict(
+        task="t",
+        task_digest="d",
+        candidate_digest=source,
+        tier="closed",
+        status=status,
+        stages=(read, *stages),
+        timing=timing,
+    )
+
+
+class Gate:
+    """Checks everything; judges with a tax that grows by the call, as a noisy clock would."""
+
+    def __init__(self, status="passed"):
+        self.checked, self.judged, self.status = [], [], status
+
+    def check(self, task, source, **_):
+        self.checked.append(source)
+        if "WRONG" in source:
+            finding = Finding(code="wrong-values", message="no")
+            return Judged(verdict(source, "refused", StageResult(stage="interpret", outcome="failed", finding=finding)))
+        return Judged(verdict(source, "checked", digest=source.split()[0]))
+
+    def judge(self, task, source, **_):
+        self.judged.append(source)
+        timing = StageResult(stage="timing", outcome="passed", seconds=3.0)
+        return Judged(verdict(source, self.status, timing, tax=1 + len(self.judged) / 100, digest=source.split()[0]))
+
+
+def ask(judging, source):
+    return judging(None, source, tier="closed", progress=lambda *_: None).verdict
+
+
+def test_two_answers_with_one_graph_get_one_verdict_and_keep_their_own_names(tmp_path):
+    gate = Gate()
+    judging = Judging(gate.check, gate.judge, tmp_path)
+    one, two, other = (ask(judging, s) for s in ("graph1 written so", "graph1 written otherwise", "graph2"))
+    assert gate.judged == ["graph1 written so", "graph2"]
+    assert (one.tax, two.tax, other.tax) == (1.01, 1.01, 1.02)
+    assert two.candidate_digest == "graph1 written otherwise" == two.stages[0].note
+    assert [s.stage for s in two.stages] == ["read", "timing"]
+
+
+def test_judgements_outlive_the_process(tmp_path):
+    before, after = Gate(), Gate()
+    first = ask(Judging(before.check, before.judge, tmp_path), "graph1")
+    again = ask(Judging(after.check, after.judge, tmp_path), "graph1")
+    assert again == first and after.judged == []
+    (file,) = (tmp_path / KEPT).iterdir()
+    file.write_text(file.read_text()[:50])  # as a damaged disk would leave it
+    assert ask(Judging(after.check, after.judge, tmp_path), "graph1").tax == 1.01 and after.judged == ["graph1"]
+
+
+def test_what_is_refused_without_a_gpu_and_a_gate_that_breaks_are_not_kept(tmp_path):
+    gate = Gate(status="failed")
+    judging = Judging(gate.check, gate.judge, tmp_path)
+    assert ask(judging, "graph1 WRONG").status == "refused" and gate.judged == []
+    assert [ask(judging, "graph1").status for _ in range(2)] == ["failed", "failed"] and len(gate.judged) == 2
+    assert not (tmp_path / KEPT).exists()
+
+
+def test_without_a_gpu_the_check_is_all(tmp_path):
+    gate = Gate()
+    assert ask(Judging(gate.check, None, tmp_path), "graph1").status == "checked" and gate.judged == []
+
+
+@pytest.mark.parametrize("sources", [("g1 a", "g2", "g3", "g4"), ("g1 a", "g1 b", "g1 c", "g1 d")])
+def test_checks_go_on_while_the_gpu_is_busy_and_the_gpu_takes_one_at_a_time(tmp_path, sources):
+    gate, free, inside = Gate(), threading.Event(), []
+
+    def slow(task, source, **more):
+        inside.append(source)
+        assert len(inside) == 1
+        assert free.wait(30)
+        inside.pop()
+        return gate.judge(task, source, **more)
+
+    judging = Judging(gate.check, slow, tmp_path)
+    found = {}
+    threads = [threading.Thread(target=lambda s=s: found.update({s: ask(judging, s)})) for s in sources]
+    for thread in threads:
+        thread.start()
+    ends = time.monotonic() + 30
+    while len(gate.checked) < len(sources) and time.monotonic() < ends:
+        time.sleep(0.001)
+    assert sorted(gate.checked) == sorted(sources) and gate.judged == []
+    free.set()
+    for thread in threads:
+        thread.join()
+    assert len(gate.judged) == len({s.split()[0] for s in sources}) and len(found) == len(sources)
