@@ -27,10 +27,23 @@ class ChildFailed(RuntimeError):
 
 
 class Child:
-    """One module run as a process. environment: all that it is given; by default this process's own."""
+    """One module run as a process. environment: all that it is given; by default this process's own.
 
-    def __init__(self, module: str, *, start_s: float = 120.0, environment: dict[str, str] | None = None):
+    wait: return when it says that it is ready; else call `ready` before the first command.
+    limit_s: what a command may take, where it is not said with the command.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        *,
+        start_s: float = 120.0,
+        environment: dict[str, str] | None = None,
+        wait: bool = True,
+        limit_s: float = 60.0,
+    ):
         self.module = module
+        self.limit_s = limit_s
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", module],  # -P: nothing is imported from the current folder
             stdin=subprocess.PIPE,
@@ -42,10 +55,16 @@ class Child:
         os.set_blocking(self.process.stdin.fileno(), False)
         self._buffer = b""
         self._number = 0
-        self.read(start_s)
+        if wait:
+            self.ready(start_s)
 
-    def send(self, op: str, limit_s: float = 60.0, **arguments: Any) -> int:
+    def ready(self, start_s: float = 120.0) -> dict[str, Any]:
+        """Its first line. Raises ChildFailed where it never gets that far."""
+        return self.read(start_s)
+
+    def send(self, op: str, limit_s: float | None = None, **arguments: Any) -> int:
         """Send a command and return its number. Raises ChildFailed where the child is dead or does not take it."""
+        limit_s = self.limit_s if limit_s is None else limit_s
         self._number += 1
         rest = memoryview((json.dumps({"op": op, "number": self._number, **arguments}) + "\n").encode())
         assert self.process.stdin is not None
@@ -89,8 +108,9 @@ class Child:
             raise ChildFailed("it wrote something that is no answer and was stopped", "forged") from None
         return answer
 
-    def call(self, op: str, limit_s: float = 60.0, **arguments: Any) -> dict[str, Any]:
+    def call(self, op: str, limit_s: float | None = None, **arguments: Any) -> dict[str, Any]:
         """A command and its answer. Raises ChildFailed where it fails."""
+        limit_s = self.limit_s if limit_s is None else limit_s
         number = self.send(op, limit_s, **arguments)
         answer = self.read(limit_s)
         if answer.get("number") != number:

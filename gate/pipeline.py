@@ -189,6 +189,7 @@ class _Run:
             "bare": [_object(c) for c in bare if c.ok],
             "timed": [w.model_dump(mode="json") for w in timed],
             "checked": [w.model_dump(mode="json") for w in task.correctness_workloads(storage)],
+            "tier": self.tier,
             "rounds": rounds,
             "compile_baseline": compile_baseline,
             "plain": [stage for stage, graph in self.graphs.items() if len(graph.nodes) == 1],

@@ -7,12 +7,13 @@ takes its place.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -20,15 +21,36 @@ import torch
 
 from ..primitives import Graph
 from ..tasks import Workload, load_task
-from ..templates import sandbox
-from .arena import Arena, ArenaFull
+from .arena import Arena
 from .job import Job, Object, Refused
 from .machine import environment
 from .pipe import Child, ChildFailed
+from .runners import Runners
 from .verdict import Finding, StageResult
 
 ARENA_BYTES = 16 * 2**30
 ARENA_SHARE = 0.35
+
+
+class RunnerLost(ChildFailed):
+    """The runner died, hung or failed, and in which stage."""
+
+    def __init__(self, stage: str, doing: str, error: ChildFailed):
+        super().__init__(str(error), error.code)
+        self.stage, self.doing = stage, doing
+
+    @property
+    def of_the_machine(self) -> bool:
+        """Whether no candidate can be blamed: a kernel allocates nothing."""
+        return "out of memory" in str(self).lower()
+
+
+@contextlib.contextmanager
+def _lost(stage: str, doing: str) -> Iterator[None]:
+    try:
+        yield
+    except ChildFailed as error:
+        raise RunnerLost(stage, doing, error) from error
 
 
 class Referee:
@@ -39,28 +61,41 @@ class Referee:
         free, _ = torch.cuda.mem_get_info()
         self.arena = Arena(min(ARENA_BYTES, int(free * ARENA_SHARE)), torch.device("cuda", torch.cuda.current_device()))
         self.environment = environment()
-        self._runner: Child | None = None
+        self.runners = Runners(self.arena)
 
     @property
     def runner(self) -> Child:
-        if self._runner is None or not self._runner.alive:
-            self._runner = Child("codasmith.gate.runner", environment=_runner_environment())
-            self._runner.call("attach", handle=self.arena.handle(), size=self.arena.block.numel())
-        return self._runner
+        return self.runners.current
 
-    def judge(self, job: Job) -> list[StageResult]:
-        """Tune, check and time one candidate; stops at the first stage that refuses it."""
+    def judge(self, job: Job, *, hostile: bool = True) -> list[StageResult]:
+        """Tune, check and time one candidate; stops at the first stage that refuses it.
+
+        hostile: its objects are native code of its author's, so the runner that loads them serves nobody else.
+        Raises RunnerLost where the runner died, hung or failed; then it is gone, and the next use starts another.
+        """
+        try:
+            self._judge(job, hostile)
+            if job.stages:
+                job.stages[0] = self.runners.noted(job.stages[0])
+        except ChildFailed:
+            self.runners.drop()  # whatever it still answers, its context may be broken
+            raise
+        finally:
+            if hostile:
+                self.runners.drop()
+        return job.stages
+
+    def _judge(self, job: Job, hostile: bool) -> None:
         from .numerics import check
         from .timing import measure
         from .tune import tune
 
-        try:
+        with _lost("tune", "loading the compiled object"):
             self.runner.call("reset")
-            for item in [*job.candidate, *job.bare]:
+            if hostile:
+                self.runners.isolate()
+            for item in [*job.bare, *job.candidate]:
                 self._load(item)
-        except ChildFailed as error:
-            finding = _runner_finding(error, "loading the compiled object")
-            return [StageResult(stage="tune", outcome="failed", finding=finding)]
         stages: tuple[tuple[tuple[str, ...], Callable], ...] = (
             (("tune",), tune),
             (("numerics", "guards"), check),
@@ -69,14 +104,10 @@ class Referee:
         for names, run in stages:
             started = time.perf_counter()
             try:
-                results = run(self, job)
+                with _lost(names[0], f"the stage {names[0]}"):
+                    results = run(self, job)
             except Refused as refused:
                 results = [_failed(names, refused.finding, refused.note)]
-            except ChildFailed as error:
-                results = [_failed(names, _runner_finding(error, f"the stage {names[0]}"))]
-            except ArenaFull as error:
-                finding = Finding(code="too-large", message=f"{error}.", remedy="Time smaller workloads.")
-                results = [_failed(names, finding)]
             seconds = time.perf_counter() - started
             shared = sum(r.seconds for r in results)
             job.stages += [
@@ -84,16 +115,14 @@ class Referee:
             ]
             if any(r.outcome == "failed" for r in results):
                 break
-        return job.stages
 
     def _load(self, item: Object) -> None:
-        self.runner.call("load", kernel=item.key, path=item.path, signature=item.signature.model_dump(mode="json"))
-
-
-def _runner_environment() -> dict[str, str]:
-    """A short list: whatever key the coordinator has, the process that loads candidates' objects has not."""
-    driver = {k: v for k, v in os.environ.items() if k.startswith(("CUDA_", "NVIDIA_", "PYTORCH_"))}
-    return {**sandbox.environment(), **driver}
+        self.runner.call(
+            "load",
+            kernel=item.key,
+            path=self.runners.stage(item.key, item.path),
+            signature=item.signature.model_dump(mode="json"),
+        )
 
 
 def _failed(names: tuple[str, ...], finding: Finding, note: str = "") -> StageResult:
@@ -124,12 +153,32 @@ def main() -> None:
         command = json.loads(line)
         number = command["number"]
         try:
-            stages = referee.judge(_job(command, partial(_progress, write, number)))
+            stages = judge_twice(referee, command, partial(_progress, write, number))
             write({"number": number, "ok": True, "stages": [s.model_dump(mode="json") for s in stages]})
         except Exception as error:
             write({"number": number, "ok": False, "error": f"{type(error).__name__}: {error}"[:4000]})
             if "CUDA" in str(error):
                 raise SystemExit(1) from error  # a broken context cannot be mended; the coordinator starts another
+
+
+def judge_twice(referee: Referee, command: dict[str, Any], say: Callable[[str, str], None]) -> list[StageResult]:
+    """Judge a job; where the runner is lost, once more with a new one, and only then is it the candidate's fault.
+
+    What ends a process may come from outside: a user, or a machine that is short of memory.
+    Raises RunnerLost where it can be no candidate's fault.
+    """
+    hostile = command.get("tier") != "closed"
+    try:
+        return referee.judge(_job(command, say), hostile=hostile)
+    except RunnerLost as error:
+        say(error.stage, f"the runner was lost ({error}); once more with another")
+    job = _job(command, say)
+    try:
+        return referee.judge(job, hostile=hostile)
+    except RunnerLost as error:
+        if error.of_the_machine:
+            raise
+        return [*job.stages, _failed((error.stage,), _runner_finding(error, error.doing))]
 
 
 def _progress(write: Callable[[dict[str, Any]], None], number: int, stage: str, text: str) -> None:

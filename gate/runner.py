@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import tvm_ffi  # noqa: F401  with the first object otherwise, when there is less time
 
+from ..templates import syscalls
 from ..templates.launch import Kernel
 from ..templates.program import Stage, launch
 from ..templates.signature import Signature
+from . import contain
 from .arena import View
 
 
@@ -27,7 +30,7 @@ class Runner:
 
     def __init__(self) -> None:
         self.view: View | None = None
-        self.nothing = torch.zeros(1, device="cuda")
+        self.held: contain.InForce = {}
         self.reset()
 
     def reset(self) -> None:
@@ -38,8 +41,20 @@ class Runner:
     def answer(self, command: dict[str, Any]) -> dict[str, Any]:
         return getattr(self, f"do_{command.pop('op')}")(**command) or {}
 
-    def do_attach(self, handle: list[Any], size: int) -> None:
+    def do_attach(self, handle: list[Any], size: int, folder: str, way: contain.Way) -> dict[str, Any]:
+        """Start CUDA and open the shared block, with no more rights than that takes; says what is in force."""
+        base = Path(folder)
+        files = contain.enter(base, way)
+        torch.cuda.init()
+        self.nothing = torch.zeros(1, device="cuda")
         self.view = View(handle, size)
+        torch.cuda.synchronize()
+        self.held = contain.seal(base, way, files)
+        return {"held": self.held}
+
+    def do_alone(self) -> dict[str, Any]:
+        self.held = contain.alone(self.held)
+        return {"held": self.held}
 
     def do_reset(self) -> None:
         self.reset()
@@ -103,10 +118,11 @@ class Runner:
 
 
 def main() -> None:
+    contain.die_with_parent()
     out = os.fdopen(os.dup(1), "w")
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
-    torch.cuda.init()
+    syscalls.available()  # loads the library, which starts processes to find it
     runner = Runner()
     print(json.dumps({"ready": True}), file=out, flush=True)
     for line in sys.stdin:

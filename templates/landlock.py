@@ -23,6 +23,8 @@ _DEVICES = 1 << 6 | 1 << 11  # making character and block devices
 _ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | 1 << 14 | 1 << 15
 """The rights that mean something for what is no folder; others are refused for it."""
 READ = EXECUTE | READ_FILE | READ_DIR
+DEVICE = READ_FILE | WRITE_FILE | 1 << 15
+"""To open a device, and to talk to it otherwise than by reading and writing."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -41,17 +43,17 @@ def version() -> int:
     return max(int(_libc.syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))), 0)
 
 
-def restrict(readable: Iterable[tuple[Path, int]], writable: Iterable[Path]) -> None:
+def restrict(readable: Iterable[tuple[Path, int]], writable: Iterable[Path], *, abstract_sockets: bool = False) -> None:
     """Leave this thread `readable` with the rights beside each, `writable` to read, run and write, and nothing else.
 
     A right given to a folder holds for all below it.  TCP, abstract sockets and signals to processes outside go
-    too, where the kernel knows how.  Raises OSError where the kernel refuses.
+    too, where the kernel knows how; abstract_sockets stay if asked.  Raises OSError where the kernel refuses.
     """
     abi = version()
     if not abi:
         raise OSError("the kernel has no Landlock")
     handled = (1 << _ALL[min(abi, 5)]) - 1
-    wanted = _Ruleset(handled, 0b11 if abi >= 4 else 0, 0b11 if abi >= 6 else 0)
+    wanted = _Ruleset(handled, 0b11 if abi >= 4 else 0, (0b10 if abstract_sockets else 0b11) if abi >= 6 else 0)
     size = 24 if abi >= 6 else 16 if abi >= 4 else 8
     ruleset = _call(_CREATE, ctypes.byref(wanted), ctypes.c_size_t(size), ctypes.c_uint32(0))
     try:

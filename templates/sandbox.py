@@ -107,7 +107,7 @@ def enter(scratch: Path, cpu_s: float, also: tuple[Path, ...] = ()) -> None:
         landlock.restrict([*readable(), *((p, landlock.READ) for p in also)], [scratch])
     if not syscalls.available():
         syscalls.refuse(alone=False)
-    _drop_capabilities()
+    give_up_privileges()
 
 
 def seal() -> None:
@@ -141,7 +141,7 @@ def _limit(cpu_s: float) -> None:
         resource.setrlimit(kind, (most, most))
 
 
-def _drop_capabilities() -> None:
+def give_up_privileges() -> None:
     """Root without its powers: it could lift the limits otherwise."""
     libc = ctypes.CDLL(None, use_errno=True)
     for capability in range(64):
@@ -214,16 +214,16 @@ def _try(outside: Path, parent: int) -> InForce:
     files = "" if landlock.version() else "the kernel has no Landlock"
     calls = syscalls.available()
     found: InForce = {
-        "files": _all_fail(
+        "files": all_fail(
             files, outside.read_text, lambda: outside.write_text("x"), lambda: outside.parent.iterdir().__next__()
         ),
-        "network": _all_fail(calls, socket.socket, lambda: socket.socket(socket.AF_UNIX)),
-        "gpu": _all_fail(files, *(lambda p=p: os.close(os.open(p, os.O_RDWR)) for p in _devices())),
-        "processes": _all_fail(calls, _fork, lambda: os.execv("/bin/true", ["true"])),
-        "others": _all_fail(calls, lambda: os.kill(parent, 0)),
-        "memory": _all_fail("", lambda: mmap.mmap(-1, MEMORY + 2**30).close()),
-        "file size": _all_fail("", lambda: os.truncate(_made(outside.parent / "scratch" / "large"), FILE + 1)),
-        "privileges": _all_fail(
+        "network": all_fail(calls, socket.socket, lambda: socket.socket(socket.AF_UNIX)),
+        "gpu": all_fail(files, *(lambda p=p: os.close(os.open(p, os.O_RDWR)) for p in _devices())),
+        "processes": all_fail(calls, fork_and_end, lambda: os.execv("/bin/true", ["true"])),
+        "others": all_fail(calls, lambda: os.kill(parent, 0)),
+        "memory": all_fail("", lambda: mmap.mmap(-1, MEMORY + 2**30).close()),
+        "file size": all_fail("", lambda: os.truncate(_made(outside.parent / "scratch" / "large"), FILE + 1)),
+        "privileges": all_fail(
             "", lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS + 1, DESCRIPTORS + 1))
         ),
     }
@@ -239,14 +239,14 @@ def _made(path: Path) -> Path:
     return path
 
 
-def _fork() -> None:
+def fork_and_end() -> None:
     child = os.fork()
     if child == 0:
         os._exit(0)
     os.waitpid(child, 0)
 
 
-def _all_fail(why: str, *attempts: Callable[[], object]) -> bool | str:
+def all_fail(why: str, *attempts: Callable[[], object]) -> bool | str:
     """True if none of them can be done."""
     for attempt in attempts:
         try:

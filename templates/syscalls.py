@@ -23,6 +23,8 @@ OUTWARD = (
     *("reboot", "syslog", "acct", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname"),
     *("setdomainname", "iopl", "ioperm", "personality", "vhangup", "lookup_dcookie", "nfsservctl"),
 )
+OF_CUDA = ("memfd_create", "process_madvise", "migrate_pages", "move_pages", "sched_setaffinity")
+"""What the CUDA driver may want of those; all of them work on the process itself."""
 NEW_PROCESSES = ("execve", "execveat", "fork", "vfork")
 SIGNALS = ("kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setsid", "setpgid", "sched_setaffinity")
 
@@ -41,17 +43,22 @@ def available() -> str:
     return ""
 
 
-def refuse(*, alone: bool) -> None:
+def refuse(*, alone: bool, with_cuda: bool = False) -> None:
     """Refuse OUTWARD calls to this thread and all that it starts; with `alone`, new processes and signals too.
 
+    with_cuda: for a process that has a CUDA context. What the driver may want of those calls stays possible, and
+    the filter is put on all threads at once, for the driver has started some before.
     Threads stay possible. Raises OSError where the kernel takes no filter.
     """
     import pyseccomp as seccomp
 
     denied = seccomp.ERRNO(errno.EPERM)
     rules = seccomp.SyscallFilter(seccomp.ALLOW)
+    if with_cuda:
+        rules.set_attr(seccomp.Attr.CTL_TSYNC, 1)
     for name in (*OUTWARD, *((*NEW_PROCESSES, *SIGNALS) if alone else ())):
-        _add(rules, denied, name)
+        if not with_cuda or name not in OF_CUDA:
+            _add(rules, denied, name)
     # The flags of clone3 lie in memory, where no filter sees them; the C library falls back to clone.
     _add(rules, seccomp.ERRNO(errno.ENOSYS), "clone3")
     if alone:
