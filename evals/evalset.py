@@ -84,14 +84,15 @@ def load_set(name_or_path: str | Path = PUBLIC) -> LoadedSet:
 
     Raises UserMistake, in one sentence, for a set that is not known or a task that has moved.
     """
-    from ..tasks import TaskError, catalogue, load_task
+    from ..tasks import TaskError, load_task
+    from ..tasks.load import shipped
 
     spec, folder = read_set(name_or_path)
     tasks, where = {}, {}
     for entry in spec.tasks:
         found = f"{folder / entry.file}:{entry.name}" if folder and entry.file else entry.name
         try:
-            task = load_task(found) if entry.file else catalogue().get(entry.name)
+            task = load_task(found) if entry.file else shipped().get(entry.name)
         except TaskError as error:
             raise UserMistake(f"the set {spec.name!r} cannot be used: {error}") from None
         if task is None:

@@ -33,7 +33,8 @@ class HandWritten:
 
 
 def source_for(task: str, tier: str = "closed") -> str | None:
-    """The text of the task's hand-written epilogue; None where there is none."""
+    """The text of the task's hand-written epilogues; None where there are none."""
     folder = resources.files("codasmith.verified_kernels.hand_written")
-    file = folder.joinpath(f"{task}.py") if tier == "closed" else folder.joinpath(tier, f"{task}.py")
-    return file.read_text(encoding="utf-8") if file.is_file() else None
+    places = ((), ("programs",)) if tier == "closed" else ((tier,),)
+    files = (folder.joinpath(*place, f"{task}.py") for place in places)
+    return next((file.read_text(encoding="utf-8") for file in files if file.is_file()), None)

@@ -19,8 +19,12 @@ from ..primitives import Graph, GraphError, evaluate
 from ..primitives.graph import ACC, CONST, EVEN, ODD, OPERAND, PACK, REDUCTIONS, Builder
 from ..tasks import FAMILIES, Task, Workload, accumulator, cast, draw, from_kernel, oracle, to_kernel, unfused
 from ..tasks.inputs import Inputs
+from ..tasks.program_task import ProgramTask
+from ..templates.program import Program, Stage, interpret, run
 
 Outputs = dict[str, torch.Tensor]
+Epilogues = Graph | dict[str, Graph]
+"""Of a task of one product, or by stage of a program."""
 
 _COMMUTE = {"add", "mul", "maximum", "minimum", "eq", "ne", "logical_and", "logical_or"}
 _TRUTHS = {"lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or"}
@@ -50,19 +54,21 @@ class Case:
         return all(self.accepts(name, value) for name, value in answers.items())
 
 
-def problems(task: Task, graph: Graph) -> list[str]:
-    """Why the task cannot be used, a phrase each; empty for a sound one. graph: an epilogue that answers it."""
+def problems(task: Task, graph: Epilogues) -> list[str]:
+    """Why the task cannot be used, a phrase each; empty for a sound one. graph: what answers it."""
     with torch.no_grad():
         cases = _cases(task)
         found = [*_ranges(cases), *_honest(cases, graph)]
-        return found or [*_insensitive(cases[0], graph), *_trivial(cases[0]), *_mistakes(cases, graph)]
+        return found or [*_insensitive(cases, graph), *_trivial(cases[0]), *_mistakes(cases, graph)]
 
 
-def kernel_answer(task: Task, graph: Graph, inputs: Inputs) -> Outputs:
+def kernel_answer(task: Task, graph: Epilogues, inputs: Inputs) -> Outputs:
     """What an honest kernel stores: float32 from a float32 accumulator, with the error of the GPU's tanh unit.
 
     The caller rounds to the outputs' dtypes.
     """
+    if isinstance(graph, dict):
+        return _program_answer(task, graph, inputs)
     acc = accumulator(task, cast(inputs, torch.float64)).float()
     wide = cast(inputs, torch.float32)
     operands = {
@@ -73,6 +79,27 @@ def kernel_answer(task: Task, graph: Graph, inputs: Inputs) -> Outputs:
         stored = evaluate(graph, acc, operands)
     answers = {k: from_kernel(task, k, v) for k, v in stored.items()}
     return {k: torch.as_tensor(wide[k]) + v if k in task.accumulates else v for k, v in answers.items()}
+
+
+def _program_answer(task: Task, graphs: dict[str, Graph], inputs: Inputs) -> Outputs:
+    """The same for a program; what passes between stages is rounded to its dtype on the way."""
+    assert isinstance(task, ProgramTask)
+    storage = "fp16" if torch.as_tensor(inputs[task.leading]).dtype == torch.float16 else "bf16"
+    sizes = {
+        d.symbol: extent // d.coefficient
+        for name, tensor in task.tensors.items()
+        if isinstance(value := inputs[name], torch.Tensor)
+        for d, extent in zip(tensor.dimensions, value.shape, strict=True)
+        if d.symbol
+    }
+
+    def execute(stage: Stage, values: dict) -> dict:
+        alone = Program(inputs=tuple(dict.fromkeys(stage.reads)), outputs=stage.writes, stages=(stage,))
+        stored = interpret(alone, values)
+        return {k: v.to(task.everything[k].torch_dtype(storage)).float() for k, v in stored.items()}
+
+    with _TanhUnit():
+        return run(task.program(graphs, sizes), cast(inputs, torch.float32), execute)
 
 
 def signature(graph: Graph) -> str:
@@ -92,8 +119,16 @@ def signature(graph: Graph) -> str:
     return hashlib.sha256(",".join(sorted(words[i] for i in graph.outputs.values())).encode()).hexdigest()
 
 
-def mutants(graph: Graph) -> Iterator[tuple[str, Graph]]:
+def mutants(graph: Epilogues) -> Iterator[tuple[str, Epilogues]]:
     """The cheapest mistakes: each operation left out, one at a time, where the rest still makes sense."""
+    if isinstance(graph, dict):
+        for stage, one in graph.items():
+            yield from ((f"{what} in {stage}", {**graph, stage: wrong}) for what, wrong in _mutants(one))
+    else:
+        yield from _mutants(graph)
+
+
+def _mutants(graph: Graph) -> Iterator[tuple[str, Graph]]:
     graph = graph.canonical()
     for i, node in enumerate(graph.nodes):
         if node.op in (ACC, CONST, OPERAND, EVEN, ODD, PACK) or node.op in REDUCTIONS or node.op in _TRUTHS:
@@ -168,21 +203,29 @@ def _commonest(value: torch.Tensor) -> float:
     return float(value.flatten().unique(return_counts=True)[1].max()) / value.numel()
 
 
-def _honest(cases: list[Case], graph: Graph) -> Iterator[str]:
+def _honest(cases: list[Case], graph: Epilogues) -> Iterator[str]:
     for case in cases:
         if not case.accepts_all(kernel_answer(case.task, graph, case.inputs)):
             yield f"an honest kernel fails in the family {case.workload.family} ({case.workload.storage})"
 
 
-def _insensitive(case: Case, graph: Graph) -> Iterator[str]:
-    for name, value in case.inputs.items():
-        other = value.flip(0) if isinstance(value, torch.Tensor) else value * 0.5
-        if case.accepts_all(kernel_answer(case.task, graph, {**case.inputs, name: other})):
+def _insensitive(cases: list[Case], graph: Epilogues) -> Iterator[str]:
+    """An operand must matter in the ordinary family; a number such as a norm's epsilon, in some family."""
+    for name, value in cases[0].inputs.items():
+        number = not isinstance(value, torch.Tensor)
+        if all(_same_without(case, graph, name) for case in (cases if number else cases[:1])):
             yield f"{name} does not matter"
 
 
+def _same_without(case: Case, graph: Epilogues, name: str) -> bool:
+    value = case.inputs[name]
+    other = value.flip(0) if isinstance(value, torch.Tensor) else value * 0.5
+    return case.accepts_all(kernel_answer(case.task, graph, {**case.inputs, name: other}))
+
+
 def _trivial(case: Case) -> Iterator[str]:
-    bare = accumulator(case.task, cast(case.inputs, torch.float64))
+    a, b = case.task.gemm.a, case.task.gemm.b
+    bare = accumulator(case.task, cast(case.inputs, torch.float64)) if {a, b} <= set(case.inputs) else torch.empty(0)
     for name, value in case.exact.items():
         guesses = {
             "zeros": torch.zeros_like(value),
@@ -199,7 +242,7 @@ def _trivial(case: Case) -> Iterator[str]:
                 yield f"{what} pass for {name}"
 
 
-def _mistakes(cases: list[Case], graph: Graph) -> Iterator[str]:
+def _mistakes(cases: list[Case], graph: Epilogues) -> Iterator[str]:
     for what, wrong in mutants(graph):
         if all(case.accepts_all(kernel_answer(case.task, wrong, case.inputs)) for case in cases):
             yield f"the answer with {what} passes"

@@ -75,10 +75,15 @@ class Judging:
 
 
 def _key(verdict: Verdict, source: str) -> str:
-    """Of the kernel: the task, the tier, and the graph; where nothing is read (the open tier), the source."""
-    read = next((s for s in verdict.stages if s.stage == "read"), None)
-    what = (read.data if read else {}).get("digest") or hashlib.sha256(source.encode()).hexdigest()
-    return hashlib.sha256(json.dumps([verdict.task_digest, verdict.tier, what]).encode()).hexdigest()[:40]
+    """Of the kernel: the task, the tier, and its graphs; where nothing is read (the open tier), the source."""
+    read = next((s.data for s in verdict.stages if s.stage == "read"), {})
+    stages = read.get("stages") or {"": read}
+    what = {stage: data.get("digest") for stage, data in stages.items()}
+    if None in what.values():
+        what = {"": hashlib.sha256(source.encode()).hexdigest()}
+    return hashlib.sha256(json.dumps([verdict.task_digest, verdict.tier, what], sort_keys=True).encode()).hexdigest()[
+        :40
+    ]
 
 
 def _of_this(own: Verdict, kept: Verdict) -> Verdict:

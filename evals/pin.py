@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..tasks import catalogue
+from ..tasks.load import shipped
 from .evalset import PUBLIC, Entry, read_set
 
 
@@ -19,7 +19,7 @@ def pin(path: Path) -> list[str]:
     spec, _ = read_set(path)
     before = {t.name: t for t in spec.tasks}
     entries, new = [], []
-    for name, task in catalogue().items():
+    for name, task in shipped().items():
         old = before.get(name)
         if old is None:
             new.append(name)
@@ -40,6 +40,6 @@ def pin(path: Path) -> list[str]:
 if __name__ == "__main__":
     target = Path(__file__).parent / "sets" / f"{PUBLIC}.json"
     unsorted = pin(target)
-    print(f"{target}: {len(catalogue())} tasks pinned")
+    print(f"{target}: {len(shipped())} tasks pinned")
     if unsorted:
         sys.exit(f"give a family (and the published solution, if any) to: {', '.join(unsorted)}")

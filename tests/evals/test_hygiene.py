@@ -9,9 +9,12 @@ from codasmith.evals.generate import drafts, public_signatures
 from codasmith.evals.hand_written import source_for
 from codasmith.evals.hygiene import Case, kernel_answer, mutants, problems, signature
 from codasmith.primitives import Operand, read
-from codasmith.tasks import Tensor, catalogue, task
+from codasmith.tasks import Tensor, catalogue, program_tasks, task
 
 TASKS = catalogue()
+
+
+PROGRAMS = program_tasks()
 
 
 def graph_of(name):
@@ -21,6 +24,11 @@ def graph_of(name):
 @pytest.mark.parametrize("name", [name for name in TASKS if source_for(name)])
 def test_public_task_tells_right_from_wrong(name):
     assert problems(TASKS[name], graph_of(name)) == []
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_public_program_tells_right_from_wrong(name):
+    assert problems(PROGRAMS[name], PROGRAMS[name].read(source_for(name))) == []
 
 
 def test_generated_tasks_tell_right_from_wrong_and_are_what_they_were_made_from():
