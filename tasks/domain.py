@@ -64,7 +64,11 @@ def correctness_workloads(task: Task, storage: str = "bf16") -> tuple[Workload, 
                 side = n / task.n.coefficient
             elif symbol == task.m.symbol:
                 side = m / task.m.coefficient
-            step = math.lcm(steps[symbol], 8) if symbol == task.k.symbol else steps[symbol]
+            elif symbol == task.k.symbol:
+                side = k / task.k.coefficient
+            step = steps[symbol]
+            if symbol == task.k.symbol:
+                step = math.lcm(step, 8 // math.gcd(8, task.k.coefficient))
             count = max(round(side / step), 1)
             if symbol == task.n.symbol and count > 1:
                 count |= 1  # an odd multiple: ragged under every tile
