@@ -55,7 +55,7 @@ def _lanes(x, ROWS: tl.constexpr, HEAD: tl.constexpr):
     return tl.split(tl.reshape(x, (ROWS, HEAD // 2, 2)))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _kernel(
     dy_at,
     q_at,
