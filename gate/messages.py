@@ -193,6 +193,12 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
     ),
     # The compiler or this machine.
     (
+        r"(No space left on device|Disk quota exceeded|Read-only file system)",
+        "environment",
+        "This machine cannot compile: {1}.",
+        "Free some space, or set CODASMITH_CACHE to a folder that has it.",
+    ),
+    (
         r"signal (?:6|11|4|8|7) \((\w+)\)|status (?:134|139)\b",
         "compiler-abort",
         "The compiler itself crashed on this kernel ({1}).",

@@ -8,9 +8,11 @@ source, schedule and template give the same object without compiling again.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,6 +77,17 @@ def template_digest() -> str:
     return digest.hexdigest()
 
 
+@dataclass
+class _Pending:
+    """A job under way: its key, and what makes a result of the server's message."""
+
+    key: str
+    result: Callable[[dict[str, Any]], Compiled]
+    server: subprocess.Popen | None = None
+    again: bool = False
+    """Whether it was lost before."""
+
+
 class Compiler:
     """The compile server. Use as a context manager, or `close` it; it also ends with the interpreter."""
 
@@ -83,9 +96,11 @@ class Compiler:
         self.limit_s = limit_s
         self.tier = tier
         self._process: subprocess.Popen | None = None
+        self._closed: subprocess.Popen | None = None
+        """The server that was last stopped on purpose."""
         self._lock = threading.Lock()
-        self._jobs: dict[str, tuple[str, Callable[[dict[str, Any]], Compiled]]] = {}
-        """By the path of a job: its key, and what makes a result of the server's message."""
+        self._jobs: dict[str, _Pending] = {}
+        """By the path of a job."""
         self._futures: dict[str, Future[Compiled]] = {}
         """By key, what is under way."""
 
@@ -148,19 +163,15 @@ class Compiler:
 
         with self._lock:
             process = self._server()
-            self._jobs[str(path)] = (key, result)
-            assert process.stdin is not None
-            try:
-                process.stdin.write(f"{path}\n".encode())
-                process.stdin.flush()
-            except BrokenPipeError:
-                pass  # the listener sees the end too, and answers for every job that is lost
+            self._jobs[str(path)] = _Pending(key, result)
+            self._send(process, str(path))
         return future
 
     def close(self) -> None:
         """Stop the server and everything that it still compiles."""
         with self._lock:
             process, self._process = self._process, None
+            self._closed = process
         if process and process.poll() is None:
             if process.stdin:
                 process.stdin.close()
@@ -190,19 +201,44 @@ class Compiler:
             atexit.register(self.close)
         return self._process
 
+    def _send(self, process: subprocess.Popen, path: str) -> None:
+        self._jobs[path].server = process
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError):  # the listener sees the end too
+            process.stdin.write(f"{path}\n".encode())
+            process.stdin.flush()
+
     def _listen(self, process: subprocess.Popen) -> None:
         assert process.stdout is not None
         for line in process.stdout:
             message = json.loads(line)
+            killed = message.get("status") == -signal.SIGKILL
+            if killed and not message.get("timed_out") and not message.get("overfull"):
+                self._lost(process, message["job"], message)
+                continue
             with self._lock:
                 found = self._jobs.pop(message.get("job", ""), None)
             if found:
-                self._answer(*found, message)
+                self._answer(found.key, found.result, message)
         status = process.wait()
         with self._lock:
-            lost, self._jobs = list(self._jobs.values()), {}
-        for key, result in lost:
-            self._answer(key, result, {"status": status})
+            lost = [path for path, job in self._jobs.items() if job.server is process]
+        for path in lost:
+            self._lost(process, path, {"status": status})
+
+    def _lost(self, process: subprocess.Popen, path: str, message: dict[str, Any]) -> None:
+        """A job whose process was killed from outside, or went with the server: once more, and then that is the answer.
+
+        What kills a process need not be the candidate: a user, or a machine that is short of memory.
+        """
+        with self._lock:
+            job = self._jobs[path]
+            if not job.again and process is not self._closed:
+                job.again = True
+                self._send(self._server(), path)
+                return
+            del self._jobs[path]
+        self._answer(job.key, job.result, message)
 
     def _answer(self, key: str, result: Callable[[dict[str, Any]], Compiled], message: dict[str, Any]) -> None:
         try:
@@ -220,6 +256,14 @@ def _kept(folder: Path) -> dict[str, Any]:
         return json.loads((folder / "report.json").read_text()) if (folder / "kernel.so").exists() else {}
     except (OSError, ValueError):
         return {}
+
+
+def _full(folder: Path) -> bool:
+    """Whether there is too little room for what a compilation leaves."""
+    try:
+        return shutil.disk_usage(folder).free < 2**22
+    except OSError:
+        return False
 
 
 def _result(
@@ -242,6 +286,8 @@ def _result(
         error = f"compiling took longer than {limit_s:.0f} s and was stopped"
     elif "error" in report:
         error = report["error"]
+    elif _full(folder):
+        error = f"No space left on device for {folder.parent}"
     elif status == 0:
         error = "the module ended the compiling process before it was done"
     elif status < 0:

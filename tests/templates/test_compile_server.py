@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from types import SimpleNamespace
 
 import pytest
+from codasmith.gate.messages import explain
 from codasmith.gate.pipeline import bare_kernels
 from codasmith.tasks import load_task
+from codasmith.templates import compile
 from codasmith.templates.compile import Compiler
 from codasmith.templates.launch import Signature
 
@@ -40,14 +44,49 @@ def test_source_that_does_not_compile_gives_its_line_and_no_object(tmp_path, job
     assert built.line is not None and "nothing" in source.splitlines()[built.line - 1]
 
 
-def test_a_server_that_dies_ends_its_jobs_with_a_reason(tmp_path, job):
+def test_a_server_that_dies_once_costs_its_jobs_nothing_but_time(tmp_path, job):
     with Compiler(tmp_path) as compiler:
         future = compiler.submit(*job)
-        assert compiler._process is not None
-        os.kill(compiler._process.pid, signal.SIGKILL)
+        _kill_server(compiler)
+        built = future.result(timeout=200)
+    assert built.ok, built.error
+
+
+def test_a_server_that_dies_twice_ends_its_jobs_with_a_reason(tmp_path, job):
+    with Compiler(tmp_path) as compiler:
+        future = compiler.submit(*job)
+        first = _kill_server(compiler)
+        for _ in range(500):
+            if compiler._process not in (None, first):
+                break
+            time.sleep(0.01)
+        _kill_server(compiler)
         built = future.result(timeout=60)
     assert not built.ok
     assert "SIGKILL" in built.error
+
+
+def test_a_server_that_is_stopped_on_purpose_starts_no_other(tmp_path, job):
+    compiler = Compiler(tmp_path)
+    future = compiler.submit(*job)
+    compiler.close()
+    assert not future.result(timeout=60).ok
+    assert compiler._process is None
+
+
+def _kill_server(compiler):
+    process = compiler._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    return process
+
+
+def test_a_full_disk_is_no_fault_of_the_source(tmp_path, job, monkeypatch):
+    monkeypatch.setattr(compile.shutil, "disk_usage", lambda path: SimpleNamespace(free=0))
+    with Compiler(tmp_path) as compiler:
+        built = compiler.submit("import os\nos._exit(0)", job[1], tier="cutedsl").result(timeout=200)
+    assert "No space left" in built.error
+    assert explain(built.error).code == "environment"
 
 
 def test_a_job_over_its_time_limit_is_stopped(tmp_path, job):
