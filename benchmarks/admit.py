@@ -14,7 +14,7 @@ from pathlib import Path
 
 from codasmith import gate, verified_kernels
 from codasmith.gate.verdict import Tier
-from codasmith.tasks import Task, catalogue, load_task
+from codasmith.tasks import ProgramTask, Task, catalogue, load_task
 
 HAND_WRITTEN = Path(verified_kernels.__file__).parent / "hand_written"
 
@@ -68,6 +68,8 @@ def main() -> None:
             if options.out:
                 with options.out.open("a") as stream:
                     stream.write(json.dumps(verdict.model_dump(mode="json")) + "\n")
+            if verdict.finding and verdict.finding.code == "environment":
+                raise SystemExit("nothing can be judged here until that is mended")
 
 
 def _compile_ahead(options: argparse.Namespace) -> None:
@@ -80,8 +82,9 @@ def _compile_ahead(options: argparse.Namespace) -> None:
 
 def _candidate(name: str, options: argparse.Namespace) -> tuple[Task, Tier, str]:
     name, _, tier = name.partition(":")
-    folder = options.source / tier if tier else options.source
-    return load_task(name), "cutedsl" if tier else "closed", (folder / f"{name}.py").read_text()
+    task = load_task(name)
+    folder = options.source / (tier or ("programs" if isinstance(task, ProgramTask) else ""))
+    return task, "cutedsl" if tier else "closed", (folder / f"{name}.py").read_text()
 
 
 def _line(row: dict) -> str:
