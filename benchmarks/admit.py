@@ -10,10 +10,12 @@ import argparse
 import json
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 from codasmith import gate, verified_kernels
-from codasmith.gate.verdict import Tier
+from codasmith.gate.pipeline import Evaluation
+from codasmith.gate.verdict import Tier, Verdict
 from codasmith.tasks import ProgramTask, Task, catalogue, load_task
 
 HAND_WRITTEN = Path(verified_kernels.__file__).parent / "hand_written"
@@ -35,8 +37,15 @@ def main() -> None:
     parser.add_argument("--compile-only", action="store_true")
     parser.add_argument("--no-compile-baseline", action="store_true", help="do not measure torch.compile")
     parser.add_argument("--limit-s", type=float, default=1e9, help="start no further task after so many seconds")
+    parser.add_argument(
+        "--sanitize",
+        action="store_true",
+        help="at the end, compute-sanitizer over all that passed; then what passes it is kept",
+    )
+    parser.add_argument("--races", action="store_true", help="with --sanitize: racecheck too")
     options = parser.parse_args()
     started = time.monotonic()
+    held: list[Evaluation] = []
     if not options.compile_only:
         threading.Thread(target=_compile_ahead, args=(options,), daemon=True).start()
     for name in options.tasks or sorted(catalogue()):
@@ -55,21 +64,45 @@ def main() -> None:
                 rounds=options.rounds,
                 compile_baseline=not options.no_compile_baseline,
             )
-            verdict = evaluation.verdict
-            if options.store and verdict.status == "passed":
-                entry = verified_kernels.admit(evaluation, task, author=options.author, store=options.store)
-                verdict = verdict.model_copy(update={"status": "admitted", "note": f"kept as {entry.name}"})
-            stages = " ".join(f"{s.stage} {s.seconds:.1f}s" for s in verdict.stages if s.outcome != "skipped")
-            print(f"{name} {storage}: {verdict.status} in {time.monotonic() - begun:.1f} s ({stages})", flush=True)
-            for line in filter(None, [verdict.note, str(verdict.finding or "")]):
-                print(f"  {line}", flush=True)
-            for row in verdict.timing.get("workloads", []):
-                print("  " + _line(row), flush=True)
-            if options.out:
-                with options.out.open("a") as stream:
-                    stream.write(json.dumps(verdict.model_dump(mode="json")) + "\n")
-            if verdict.finding and verdict.finding.code == "environment":
+            _show(f"{name} {storage}", evaluation.verdict, time.monotonic() - begun)
+            finding = evaluation.verdict.finding
+            if finding and finding.code == "environment":
                 raise SystemExit("nothing can be judged here until that is mended")
+            if options.sanitize and evaluation.verdict.status == "passed":
+                held.append(evaluation)
+            else:
+                _finish(evaluation, options)
+    if held:
+        begun = time.monotonic()
+        left = min(600.0, max(options.limit_s - (begun - started), 120.0))
+        checked = gate.sanitize(
+            held, races=options.races, limit_s=left, progress=lambda _, line: print(line, flush=True)
+        )
+        for evaluation in checked:
+            _finish(evaluation, options)
+        outcomes = Counter(e.verdict.stages[-1].outcome for e in checked)
+        print(f"sanitizer: {dict(outcomes)} in {time.monotonic() - begun:.0f} s", flush=True)
+
+
+def _show(name: str, verdict: Verdict, seconds: float) -> None:
+    stages = " ".join(f"{s.stage} {s.seconds:.1f}s" for s in verdict.stages if s.outcome != "skipped")
+    print(f"{name}: {verdict.status} in {seconds:.1f} s ({stages})", flush=True)
+    for line in filter(None, [verdict.note, str(verdict.finding or "")]):
+        print(f"  {line}", flush=True)
+    for row in verdict.timing.get("workloads", []):
+        print("  " + _line(row), flush=True)
+
+
+def _finish(evaluation: Evaluation, options: argparse.Namespace) -> None:
+    """Keep what passed, and write the verdict down."""
+    verdict = evaluation.verdict
+    if options.store and verdict.status == "passed":
+        entry = verified_kernels.admit(evaluation, evaluation.task, author=options.author, store=options.store)
+        verdict = verdict.model_copy(update={"status": "admitted", "note": f"kept as {entry.name}"})
+        print(f"kept as {entry.name}", flush=True)
+    if options.out:
+        with options.out.open("a") as stream:
+            stream.write(json.dumps(verdict.model_dump(mode="json")) + "\n")
 
 
 def _compile_ahead(options: argparse.Namespace) -> None:

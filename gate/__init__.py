@@ -14,6 +14,7 @@ from .verdict import CPU_STAGES, STAGES, Finding, StageResult, Verdict
 
 if TYPE_CHECKING:
     from .pipeline import Evaluation, check, evaluate
+    from .sanitizing import sanitize
 
 __all__ = [
     "CPU_STAGES",
@@ -26,6 +27,7 @@ __all__ = [
     "describe_machine",
     "evaluate",
     "has_gpu",
+    "sanitize",
 ]
 
 
@@ -35,4 +37,8 @@ def __getattr__(name: str) -> Any:
         from . import pipeline
 
         return getattr(pipeline, name)
+    if name == "sanitize":
+        from .sanitizing import sanitize
+
+        return sanitize
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

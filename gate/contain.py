@@ -73,7 +73,7 @@ def enter(base: Path, way: Way) -> str:
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(kind, (most, most))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that is too large is an error, not the end
-    return _take_files(base) if way == "whole" else ""
+    return hold_files(base) if way == "whole" else ""
 
 
 def seal(base: Path, way: Way, files: str) -> InForce:
@@ -86,7 +86,7 @@ def seal(base: Path, way: Way, files: str) -> InForce:
     if way == "none":
         return held
     if way == "late":
-        files = _take_files(base) or "taken from the runner's own thread only, for CUDA does not start without them"
+        files = hold_files(base) or "taken from the runner's own thread only, for CUDA does not start without them"
     held["files"] = files or True
     try:
         sandbox.give_up_privileges()
@@ -122,7 +122,8 @@ def _refuse(*, alone: bool) -> str:
     return ""
 
 
-def _take_files(base: Path) -> str:
+def hold_files(base: Path) -> str:
+    """Leave this thread the files that computing takes; why not, where the kernel does not do it."""
     if not landlock.version():
         return "the kernel has no Landlock"
     objects, scratch = folders(base)
