@@ -50,10 +50,16 @@ class Runners:
         self.held = self.current.call("alone")["held"]
 
     def stage(self, key: str, path: str) -> str:
-        """Lay an object where the runner can read it, and nobody else's beside it; returns its path."""
+        """Lay an object where the runner can read it, and nobody else's beside it; returns its path.
+
+        key: its symbol, which names its content.  What lies there already is mapped into the runner and stays.
+        """
         assert self._folder is not None
         target = contain.folders(self._folder)[0] / f"{key}.so"
-        shutil.copyfile(path, target)
+        if not target.exists():
+            part = target.with_suffix(".part")
+            shutil.copyfile(path, part)
+            part.replace(target)
         return str(target)
 
     def noted(self, stage: StageResult) -> StageResult:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import mmap
+import os
 import subprocess
 import sys
 import time
@@ -180,6 +182,11 @@ def test_objects_are_laid_where_only_this_runner_reads_them(made, tmp_path):
     found.current.call("who")
     staged = found.stage("abc", str(tmp_path / "kernel.so"))
     assert staged.endswith("/objects/abc.so") and staged.startswith(str(found._folder))
+    # Laid again for the next candidate, a file that the runner has mapped must not change under it.
+    with mmap.mmap(os.open(staged, os.O_RDONLY), 0, prot=mmap.PROT_READ) as mapped:
+        (tmp_path / "kernel.so").write_bytes(b"")
+        assert found.stage("abc", str(tmp_path / "kernel.so")) == staged
+        assert mapped[:] == b"object"
     found.drop()
     assert not Path(staged).exists()
 
