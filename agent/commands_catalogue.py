@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -104,6 +105,21 @@ def show_kernel(
         found = verified_kernels.describe(name)
         document = {"command": "kernels show", "exit_code": 0, **found.model_dump(mode="json")}
         voice.answer(document, lambda console: console.print(verified_kernels.render(found)))
+
+
+@kernels.command("export")
+def export_kernel(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A task's name, or TASK/DIGEST for one of its kernels.")],
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the package's folder is made.")] = Path(),
+    as_json: JsonOption = False,
+) -> None:
+    """A package of its own, as Hugging Face's `kernels` loads them: runs without Codasmith."""
+    with speaking(as_json) as voice:
+        from .. import verified_kernels
+
+        folder = verified_kernels.export(name, to)
+        document = {"command": "kernels export", "exit_code": 0, "folder": str(folder)}
+        voice.answer(document, lambda console: console.print(f"exported to {escape(str(folder))}", soft_wrap=True))
 
 
 def _answer_rows(voice: Voice, command: str, noun: str, rows: list[dict[str, Any]], **more: Any) -> None:

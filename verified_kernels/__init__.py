@@ -10,11 +10,12 @@ Depends on `gate` for verdicts, `tasks` for references and `templates` for launc
 
 from .admission import admit
 from .errors import AdmissionError, FallbackWarning, InputError, OutsideDomain, RegistryError, UnknownKernel
+from .export import export
 from .load import find, load
 from .operator import Operator
 from .record import Author, Record
 from .show import describe, list_entries, problems, render, render_list
-from .store import Entry, export, stores
+from .store import Entry, stores
 
 __all__ = [
     "AdmissionError",

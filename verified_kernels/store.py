@@ -1,7 +1,7 @@
 """Stores: folders of admitted kernels, `<task>/<digest>/`, that a person can read.
 
-An entry holds `kernel.py`, `task.py`, `graph.json` where there is one, compressed compiled objects and
-`record.json`.  The record is the commit point: it is written last, by a rename, and what it does not name
+An entry holds `kernel.py`, `task.py`, `graph.json` where there is one (of a program `graphs.json`), compressed compiled
+objects and `record.json`.  The record is the commit point: it is written last, by a rename, and what it does not name
 does not exist.  So a reader needs no lock, and a writer that is killed leaves nothing that a reader sees.
 """
 
@@ -24,7 +24,7 @@ from ..primitives.graph import Graph
 from .errors import RegistryError
 from .record import CompiledObject, Record, entry_digest
 
-RECORD, SOURCE, TASK, GRAPH = "record.json", "kernel.py", "task.py", "graph.json"
+RECORD, SOURCE, TASK, GRAPH, GRAPHS = "record.json", "kernel.py", "task.py", "graph.json", "graphs.json"
 LOCK_SECONDS = 60.0
 SHIPPED = Path(__file__).parent / "kernels"
 
@@ -215,18 +215,6 @@ def _read(path: Path) -> bytes:
 
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def export(entry: Entry, folder: Path) -> Path:
-    """Copy an entry into a folder, with its libraries unpacked. Raises RegistryError."""
-    target = folder / entry.record.task / entry.record.digest
-    try:
-        shutil.copytree(entry.path, target)
-        for compiled in entry.record.objects:
-            (target / compiled.file.removesuffix(".xz")).write_bytes(entry.library(compiled))
-    except OSError as error:
-        raise RegistryError(f"{target} cannot be written ({error}); name a folder that does not hold it yet") from None
-    return target
 
 
 def now() -> str:

@@ -17,7 +17,6 @@ from codasmith.verified_kernels import (
     AdmissionError,
     RegistryError,
     admit,
-    export,
     find,
     list_entries,
     load,
@@ -286,12 +285,3 @@ def test_a_held_lock_is_one_sentence(task, evaluation, monkeypatch):
     monkeypatch.setattr(store_module, "LOCK_SECONDS", 0.1)
     with store_module.FileLock(stores()[0] / ".lock"), pytest.raises(RegistryError, match="another process has held"):
         admit(evaluation(task, source="# more\n"), task, author="x")
-
-
-def test_export_copies_the_entry_with_its_libraries(task, evaluation, tmp_path):
-    entry = admit(evaluation(task), task, author="x")
-    folder = export(entry, tmp_path / "out")
-    compiled = entry.record.objects[0]
-    assert (folder / compiled.file.removesuffix(".xz")).read_bytes() == entry.library(compiled)
-    with pytest.raises(RegistryError, match="cannot be written"):
-        export(entry, tmp_path / "out")
