@@ -58,11 +58,6 @@ class Chain:
         return ", ".join(f"{stage} {o.schedule}" for stage, o in self.objects.items())
 
 
-def key_of(stage: str, schedule: str) -> str:
-    """How an object is named in a verdict and in the registry: "128x128-pingpong-2x1", "down.128x128-pingpong-2x1"."""
-    return f"{stage}.{schedule}" if stage else schedule
-
-
 @dataclass
 class Job:
     """One candidate under judgement."""

@@ -24,14 +24,13 @@ from ..templates.schedule import SCHEDULES, Schedule
 from ..templates.signature import Signature, TensorSpec
 from .compile import ENVIRONMENT, compile_stage
 from .interpret import interpret_stage
-from .job import key_of
 from .machine import environment, has_gpu
 from .pipe import ChildFailed
 from .read import read_stage
 from .session import Session
 from .stages import compile_program, interpret_program, read_program
 from .timing import summarise
-from .verdict import StageResult, Status, Tier, Verdict
+from .verdict import StageResult, Status, Tier, Verdict, key_of
 
 Progress = Callable[[str, str], None]
 """progress(stage, one line)"""
@@ -56,7 +55,7 @@ class Evaluation:
     tier: Tier
     storage: str
     objects: dict[str, Path] = field(default_factory=dict)
-    """The gated objects, by schedule; of a program by stage and schedule, as `job.key_of` joins them."""
+    """The gated objects, by schedule; of a program by stage and schedule, as `key_of` joins them."""
     signatures: dict[str, Signature] = field(default_factory=dict)
     graphs: dict[str, Graph] = field(default_factory=dict)
     """The epilogues as data, where the tier has them, by stage; "" names the only one of a plain task."""

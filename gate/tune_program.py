@@ -7,9 +7,9 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from ..tasks import ProgramTask, Workload
-from .job import Chain, Job, Object, key_of
+from .job import Chain, Job, Object
 from .tune import bind_formula, prepare, race, winners
-from .verdict import StageResult
+from .verdict import StageResult, key_of
 
 if TYPE_CHECKING:
     from .referee import Referee

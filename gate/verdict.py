@@ -93,3 +93,8 @@ class Verdict(BaseModel):
     def tax(self) -> float | None:
         """Geometric-mean tax over the timed workloads, if it was timed."""
         return self.timing.get("tax")
+
+
+def key_of(stage: str, schedule: str) -> str:
+    """How a verdict and the registry name an object: "128x128-pingpong-2x1", "down.128x128-pingpong-2x1"."""
+    return f"{stage}.{schedule}" if stage else schedule

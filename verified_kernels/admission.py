@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import lzma
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..gate.verdict import Verdict
+from ..gate.verdict import Verdict, key_of
 from ..tasks import Task
 from ..templates import ABI
 from .errors import AdmissionError
 from .evidence import best_of, numerics_of, workloads_of
 from .record import Author, CompiledObject, Evidence, Record, entry_digest
-from .store import GRAPH, SOURCE, TASK, Entry, now, user_store, write_entry
+from .store import GRAPH, GRAPHS, SOURCE, TASK, Entry, now, user_store, write_entry
 
 if TYPE_CHECKING:
     from ..gate import Evaluation
@@ -40,6 +41,9 @@ def admit(
     texts = {SOURCE: evaluation.source, TASK: _task_file(task)}
     if evaluation.graph is not None:
         texts[GRAPH] = evaluation.graph.model_dump_json(indent=1) + "\n"
+    elif evaluation.graphs:
+        graphs = {stage: graph.model_dump(mode="json") for stage, graph in evaluation.graphs.items()}
+        texts[GRAPHS] = json.dumps(graphs, indent=1) + "\n"
     objects, packed = _pack(evaluation)
     evidence = Evidence(
         storage=evaluation.storage,
@@ -87,6 +91,9 @@ def why_not(evaluation: Evaluation, task: Task) -> str:
         return f"the task's name {task.name!r} is not a Python name; rename it, as the operator is called so"
     if not evaluation.objects:
         return "it has no compiled object"
+    bare = set(task.parts) - {key.rpartition(".")[0] for key in evaluation.objects}
+    if bare:
+        return f"its stage {sorted(bare)[0]} has no compiled object"
     for schedule in evaluation.objects:
         if schedule not in evaluation.signatures:
             return f"its object for {schedule} has no signature"
@@ -98,7 +105,8 @@ def why_not(evaluation: Evaluation, task: Task) -> str:
 
 def _pack(evaluation: Evaluation) -> tuple[tuple[CompiledObject, ...], dict[str, bytes]]:
     objects, packed = [], {}
-    for schedule, path in evaluation.objects.items():
+    for key, path in evaluation.objects.items():
+        stage, _, schedule = key.rpartition(".")
         try:
             library = Path(path).read_bytes()
         except OSError as error:
@@ -106,16 +114,17 @@ def _pack(evaluation: Evaluation) -> tuple[tuple[CompiledObject, ...], dict[str,
         data = lzma.compress(library, preset=9)
         digest = hashlib.sha256(data).hexdigest()
         # The content's digest in the name: a new object never takes the place of one that a reader may have open.
-        file = f"{schedule}-{evaluation.storage}-{digest[:8]}.so.xz"
+        file = f"{key}-{evaluation.storage}-{digest[:8]}.so.xz"
         packed[file] = data
         objects.append(
             CompiledObject(
                 file=file,
                 schedule=schedule,
                 storage=evaluation.storage,
+                stage=stage,
                 packed_sha256=digest,
                 sha256=hashlib.sha256(library).hexdigest(),
-                signature=evaluation.signatures[schedule],
+                signature=evaluation.signatures[key],
             )
         )
     return tuple(objects), packed
@@ -124,9 +133,10 @@ def _pack(evaluation: Evaluation) -> tuple[tuple[CompiledObject, ...], dict[str,
 def domain_of(task: Task, objects: tuple[CompiledObject, ...]) -> str:
     """Where the kernel may be used, in words."""
     inputs = "; ".join(f"{name} {tensor}" for name, tensor in task.tensors.items())
+    products = ", ".join(str(part.gemm) for part in task.parts.values())
     return (
-        f"{task.gemm} with {inputs}; contiguous tensors on one Hopper GPU (compute capability 9.0), rows of matrices "
-        f"in multiples of 16 bytes; schedules {', '.join(o.schedule for o in objects)}"
+        f"{products} with {inputs}; contiguous tensors on one Hopper GPU (compute capability 9.0), rows of matrices "
+        f"in multiples of 16 bytes; schedules {', '.join(key_of(o.stage, o.schedule) for o in objects)}"
     )
 
 

@@ -38,7 +38,7 @@ def workloads_of(verdict: Verdict) -> tuple[WorkloadEvidence, ...]:
 
 def best_of(verdict: Verdict) -> tuple[Best, ...]:
     """The winning schedule of each tuned shape."""
-    return tuple(Best(sizes=row["sizes"], schedule=row["schedule"]) for row in _data(verdict, "tune").get("best", []))
+    return tuple(Best(**row) for row in _data(verdict, "tune").get("best", []))
 
 
 def numerics_of(verdict: Verdict) -> Numerics:

@@ -7,12 +7,13 @@ import os
 import warnings
 from pathlib import Path
 
-from ..tasks import Task, TaskError, catalogue, load_task
+from ..tasks import ProgramTask, Task, TaskError, load_task, shipped
 from ..templates import ABI
 from .errors import FallbackWarning, RegistryError, UnknownKernel
 from .operator import Operator, register
 from .runner import Runner
 from .store import TASK, Entry, scan
+from .twin import SUFFIX, Twin, pair
 
 
 def load(name: str | Path | Task, strict: bool = False, *, batch_invariant: bool = False) -> Operator:
@@ -24,9 +25,9 @@ def load(name: str | Path | Task, strict: bool = False, *, batch_invariant: bool
     batch_invariant: one schedule for all shapes, so that a row's bits do not depend on how many rows there are;
         raises OutsideDomain like strict, as the reference promises no such thing.
 
-    The gradient is the reference's, recomputed.  Call once before capturing a CUDA graph: the first call loads
-    the kernel.  Raises UnknownKernel for a name that nobody knows, RegistryError where `strict` and no kernel
-    of the task was admitted.
+    The gradient is the reference's, recomputed; of a program whose `_bwd` twin has kernels, that twin's.  Call once
+    before capturing a CUDA graph: the first call loads the kernel.  Raises UnknownKernel for a name that nobody knows,
+    RegistryError where `strict` and no kernel of the task was admitted.
     """
     task, pin = resolve(name)
     entries, missing = usable(task, pin)
@@ -37,8 +38,26 @@ def load(name: str | Path | Task, strict: bool = False, *, batch_invariant: bool
             raise RegistryError(missing)
         warnings.warn(f"{missing}; the operator runs the reference", FallbackWarning, stacklevel=2)
     runner = Runner(task, tuple(entries), strict=strict, batch_invariant=batch_invariant, missing=missing)
+    runner.twin = _twin(task, strict, batch_invariant) if entries else None
     variant = f"_{pin}" * bool(pin) + "_strict" * strict + "_batch_invariant" * batch_invariant
     return register(task, runner, variant)
+
+
+def _twin(task: Task, strict: bool, batch_invariant: bool) -> Twin | None:
+    """The backward program of a program, where kernels of it were admitted."""
+    if not isinstance(task, ProgramTask):
+        return None
+    name = task.name + SUFFIX
+    if shipped().get(task.name) is task:
+        back = shipped().get(name)
+    else:
+        try:
+            back = load_task(f"{task.path}:{name}")
+        except TaskError:
+            back = None
+    if back is None or not usable(back)[0]:
+        return None
+    return pair(task, load(back, strict, batch_invariant=batch_invariant))
 
 
 def usable(task: Task, pin: str = "") -> tuple[list[Entry], str]:
@@ -71,8 +90,8 @@ def resolve(name: str | Path | Task) -> tuple[Task, str]:
     if text.endswith(".py") or ".py:" in text:
         return load_task(text), ""
     title, _, pin = text.partition("/")
-    if title in catalogue():
-        return catalogue()[title], pin
+    if title in shipped():
+        return shipped()[title], pin
     entries, problems = scan(title) if title.isidentifier() else ([], [])
     for entry in entries:
         try:
@@ -98,13 +117,13 @@ def find(name: str) -> Entry:
         raise RegistryError(problems[0])
     if entries:
         raise UnknownKernel(f"{title} has no entry {pin!r}; it has {', '.join(e.name for e in entries)}")
-    if title in catalogue():
+    if title in shipped():
         raise UnknownKernel(f"no kernel of {title} was admitted yet; `codasmith run {title}` makes one")
     raise UnknownKernel(_unknown(title))
 
 
 def _unknown(title: str) -> str:
-    known = sorted({*catalogue(), *(e.record.task for e in scan()[0])})
+    known = sorted({*shipped(), *(e.record.task for e in scan()[0])})
     near = difflib.get_close_matches(title, known, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known) or 'none yet'}"
     return f"nothing is called {title!r}; {hint}"

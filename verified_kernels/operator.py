@@ -39,7 +39,7 @@ class Operator:
         self._names = tuple(task.tensors)
         self._storage = tuple(t.dtype is None and bool(t.dimensions) for t in task.tensors.values())
         self._tensors = tuple(bool(t.dimensions) for t in task.tensors.values())
-        self._a = self._names.index(task.gemm.a)
+        self._a = self._names.index(task.leading)
         self._inputs_returned = tuple(self._names.index(n) if n in task.accumulates else -1 for n in task.outputs)
         self.__name__, self.__doc__ = task.name, task.doc
         self.__signature__ = inspect.Signature(
@@ -58,7 +58,7 @@ class Operator:
             plan = self._runner.remembered(inputs)
             if plan is not None and plan.launch is not None:
                 if plan.differentiable and torch.is_grad_enabled():
-                    fresh = gradient.recomputing(self.task, plan.launch, inputs)
+                    fresh = gradient.differentiable_launch(self.task, self._runner.twin, plan.launch, inputs)
                 else:
                     fresh = plan.launch(inputs)
                 return fresh[0] if len(fresh) == 1 else fresh
@@ -75,6 +75,11 @@ class Operator:
         rest = iter(fresh if isinstance(fresh, tuple | list) else (fresh,))
         results: tuple[torch.Tensor, ...] = tuple(inputs[i] if i >= 0 else next(rest) for i in self._inputs_returned)
         return results[0] if len(results) == 1 else results
+
+    @property
+    def gradient(self) -> Operator | None:
+        """The operator that computes the gradient; None where the reference, run again, is differentiated."""
+        return self._runner.twin.operator if self._runner.twin else None
 
     def why_not(self, *inputs: Value, **named: Value) -> str | None:
         """Why these inputs would run the reference, in one sentence; None if the kernel takes them."""
@@ -146,11 +151,11 @@ def _define(task: Task, qualified: str, runner: Runner) -> None:
     for key in ("CPU", "CUDA"):
         _library.impl(qualified, runner, key)
     overload = getattr(getattr(torch.ops, NAMESPACE), qualified).default
-    _library.impl(qualified, gradient.differentiable(task, overload), "Autograd")
+    _library.impl(qualified, gradient.differentiable(task, overload, lambda: runner.twin), "Autograd")
 
     def fake(*values: Value) -> Any:
         sizes = sizes_of(task, values)
-        a = values[list(task.tensors).index(task.gemm.a)]
+        a = values[list(task.tensors).index(task.leading)]
         fresh = tuple(
             a.new_empty(tensor.size(sizes), dtype=unfused.output_dtype(task, name, values))
             for name, tensor in task.outputs.items()

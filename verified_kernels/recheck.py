@@ -38,7 +38,8 @@ def quarantined(kernel: Kernel, task: Task, entry: Entry, compiled: CompiledObje
 
     Runs the kernel and waits for it, once for each environment that the record does not know.
     """
-    evidence = next(e for e in entry.record.evidence if compiled in e.objects)
+    evidence = entry.record.of(compiled.storage)
+    assert evidence is not None
     here = surroundings(device)
     if all(evidence.environment.get(k, "") == v for k, v in here.items() if k != "cuda") and (
         _major(evidence.environment.get("cuda", "")) == _major(here["cuda"])

@@ -104,6 +104,8 @@ class Best(_Frozen):
 
     sizes: dict[str, int]
     schedule: str
+    stage: str = ""
+    """Which product of a program it is for."""
 
 
 class CompiledObject(_Frozen):
@@ -112,6 +114,8 @@ class CompiledObject(_Frozen):
     file: str
     schedule: str
     storage: str
+    stage: str = ""
+    """Which product of a program it is for."""
     packed_sha256: str
     """Of the compressed file in the store."""
     sha256: str

@@ -14,17 +14,19 @@ from typing import Any, Protocol
 
 import torch
 
-from ..tasks import Task
+from ..tasks import ProgramTask, Task
 from ..tasks.tensor import DTYPES
 from ..templates import ABI
 from ..templates import launch as template
 from ..templates.signature import Signature
 from . import cache as libraries
 from . import choice, recheck, unfused
+from .assembly import Assembled, joined, whole
 from .errors import FallbackWarning, InputError, OutsideDomain, RegistryError
 from .record import CompiledObject, Evidence
 from .sizes import Value, sizes_of
 from .store import Entry
+from .twin import Twin
 from .watched import by_mode, guard, watched
 
 REMEMBERED = 4096  # decisions kept; a server that sees ever new shapes must not grow without bound
@@ -66,6 +68,9 @@ class Runner:
     missing: str = ""
     """Why there are no entries, where there are none."""
     _plans: dict[tuple, Plan] = field(default_factory=dict)
+    twin: Twin | None = None
+    """What computes the gradient, where that is a program too."""
+    _objects: dict[str, Kernel] = field(default_factory=dict)
     _kernels: dict[tuple[str, torch.device], Kernel | str] = field(default_factory=dict)
     _last: Plan | None = None
     """The plan of the latest call that went straight to a kernel."""
@@ -74,8 +79,9 @@ class Runner:
     def __call__(self, *values: Value) -> torch.Tensor | Fresh:
         """The new outputs, in order; the only one bare. Accumulated outputs are written in place."""
         plan = self.plan(values)
-        if plan.launch is None:
-            self._refuse(plan.reason)
+        reason = plan.reason if plan.launch is None else self._shared(values)
+        if plan.launch is None or reason:
+            self._refuse(reason)
             fresh = unfused.run(self.task, values)
         else:
             fresh = plan.launch(values)
@@ -83,6 +89,15 @@ class Runner:
                 if not values[place].is_inference():
                     torch.autograd.graph.increment_version(values[place])
         return fresh[0] if len(fresh) == 1 else fresh
+
+    def _shared(self, values: tuple[Value, ...]) -> str:
+        """Why a kernel may not write these in place: memory that it reads too. "" if it may; a kind does not say."""
+        for place in self._written:
+            for other in self._places:
+                if other != place and _overlap(values[place], values[other]):
+                    one, two = (list(self.task.tensors)[i] for i in (place, other))
+                    return f"{one}, which is written in place, shares memory with {two}; give it memory of its own"
+        return ""
 
     def plan(self, values: tuple[Value, ...]) -> Plan:
         """Kernel or reference. Raises InputError for inputs that do not fit the task at all."""
@@ -147,7 +162,7 @@ class Runner:
             raise InputError(f"{self.task.name}: the tensors are on different devices ({places}); move them to one")
         if not self.entries:
             return Plan(None, reason=self.missing)
-        a = tensors[self.task.gemm.a]
+        a = tensors[self.task.leading]
         reason = _no_hopper(a.device)
         if reason:
             return Plan(None, reason=reason)
@@ -156,14 +171,14 @@ class Runner:
         if not entries:
             known = " and ".join(sorted({s for e in self.entries for s in e.record.storages}))
             return Plan(
-                None, reason=f"{self.task.gemm.a} is {storage}, and the kernel was verified for {known}; convert it"
+                None, reason=f"{self.task.leading} is {storage}, and the kernel was verified for {known}; convert it"
             )
         inputs = dict(zip(self.task.tensors, values, strict=True))
-        for entry, compiled in self._candidates(entries, sizes):
-            reason = template.refuse(compiled.signature, inputs)
+        for entry, objects in self._candidates(entries, sizes):
+            reason = template.refuse(self._signature(objects), inputs)
             if reason:
                 continue
-            kernel = self._kernel(entry, compiled, a.device)
+            kernel = self._kernel(entry, objects, a.device)
             if isinstance(kernel, str):
                 reason = kernel
                 continue
@@ -173,24 +188,41 @@ class Runner:
 
     def _candidates(
         self, entries: list[tuple[Entry, Evidence]], sizes: dict[str, int]
-    ) -> list[tuple[Entry, CompiledObject]]:
-        if self.batch_invariant:
-            return [(entry, compiled) for entry, seen in entries[:1] for compiled in choice.pinned(seen)]
-        return [(entry, compiled) for entry, seen in entries for compiled in choice.by_shape(seen, sizes)]
+    ) -> list[tuple[Entry, dict[str, CompiledObject]]]:
+        """Entries with an object for each stage, the likely fastest first; for a program, one choice an entry."""
+        found = []
+        for entry, seen in entries[:1] if self.batch_invariant else entries:
+            by_stage = {
+                stage: choice.pinned(seen, stage) if self.batch_invariant else choice.by_shape(seen, sizes, stage)
+                for stage in self.task.parts
+            }
+            found += [(entry, dict(zip(by_stage, row, strict=True))) for row in zip(*by_stage.values(), strict=False)]
+        return found
 
-    def _kernel(self, entry: Entry, compiled: CompiledObject, device: torch.device) -> Kernel | str:
-        """The loaded kernel, or why it cannot be used on this device."""
+    def _signature(self, objects: dict[str, CompiledObject]) -> Signature:
+        first = next(iter(objects.values())).signature
+        return whole(self.task, first) if isinstance(self.task, ProgramTask) else first
+
+    def _kernel(self, entry: Entry, objects: dict[str, CompiledObject], device: torch.device) -> Kernel | str:
+        """The loaded kernel, a program's put together, or why it cannot be used on this device."""
+        compiled = joined(objects) if isinstance(self.task, ProgramTask) else objects[""]
         found = self._kernels.get((compiled.sha256, device))
         if found is None:
             try:
-                if compiled.signature.abi != ABI:
-                    raise RegistryError(f"it was compiled for template ABI {compiled.signature.abi}, and this is {ABI}")
-                found = template.Kernel(libraries.unpacked(entry, compiled), compiled.signature)
+                loaded = {stage: self._load(entry, o) for stage, o in objects.items()}
+                found = Assembled(self.task, loaded) if isinstance(self.task, ProgramTask) else loaded[""]
                 found = recheck.quarantined(found, self.task, entry, compiled, device) or found
             except (RegistryError, OSError, ImportError, AttributeError, RuntimeError) as error:
                 found = f"the compiled object {compiled.file} cannot be loaded: {str(error).splitlines()[0]}"
             self._kernels[compiled.sha256, device] = found
         return found
+
+    def _load(self, entry: Entry, compiled: CompiledObject) -> Kernel:
+        if compiled.sha256 not in self._objects:
+            if compiled.signature.abi != ABI:
+                raise RegistryError(f"it was compiled for template ABI {compiled.signature.abi}, and this is {ABI}")
+            self._objects[compiled.sha256] = template.Kernel(libraries.unpacked(entry, compiled), compiled.signature)
+        return self._objects[compiled.sha256]
 
     def _refuse(self, reason: str) -> None:
         """Raise where the reference may not stand in; otherwise say once that it does."""
@@ -209,6 +241,12 @@ def _aligned(tensors: Sequence[torch.Tensor]) -> bool:
         if tensor.data_ptr() & 63:
             return False
     return True
+
+
+def _overlap(one: torch.Tensor, two: torch.Tensor) -> bool:
+    """Whether two contiguous tensors share a byte."""
+    start, other = one.data_ptr(), two.data_ptr()
+    return start < other + two.nbytes and other < start + one.nbytes
 
 
 def _no_hopper(device: torch.device) -> str | None:

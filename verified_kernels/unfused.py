@@ -8,13 +8,14 @@ import torch
 
 from ..tasks import Task
 from ..tasks.tensor import DTYPES
-from .sizes import Value
+from .errors import InputError
+from .sizes import Value, sizes_of
 
 
 def output_dtype(task: Task, name: str, values: Sequence[Value]) -> torch.dtype:
     """The declared dtype, or that of the product's first operand where the task leaves it to the storage dtype."""
     declared = task.outputs[name].dtype
-    return DTYPES[declared] if declared else values[list(task.tensors).index(task.gemm.a)].dtype
+    return DTYPES[declared] if declared else values[list(task.tensors).index(task.leading)].dtype
 
 
 def compute(task: Task, values: Sequence[Value]) -> dict[str, torch.Tensor]:
@@ -24,8 +25,18 @@ def compute(task: Task, values: Sequence[Value]) -> dict[str, torch.Tensor]:
 
 
 def run(task: Task, values: Sequence[Value]) -> tuple[torch.Tensor, ...]:
-    """The new outputs in order, fresh and contiguous; accumulated ones are written in place."""
-    results = compute(task, values)
+    """The new outputs in order, fresh and contiguous; accumulated ones are written in place.
+
+    Raises InputError where a dimension is 0 and the reference has no answer there, such as the largest of no rows.
+    """
+    try:
+        results = compute(task, values)
+    except (IndexError, RuntimeError) as error:
+        empty = next((symbol for symbol, size in sizes_of(task, values).items() if size == 0), None)
+        if empty is None:
+            raise
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InputError(f"{task.name} has no answer where {empty} is 0 ({reason}); give it 1 or more") from None
     taken = {v.untyped_storage().data_ptr() for v in values if isinstance(v, torch.Tensor)}
     fresh = []
     for name, result in results.items():

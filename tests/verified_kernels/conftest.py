@@ -53,6 +53,7 @@ def make_evaluation(
         objects=objects,
         signatures=signatures,
         graph=None,
+        graphs={},
         tier="closed",
         storage=storage,
     )
