@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 from codasmith import gate, verified_kernels
+from codasmith.evals.judging import remember
 from codasmith.gate.pipeline import Evaluation
 from codasmith.gate.verdict import Tier, Verdict
 from codasmith.tasks import ProgramTask, Task, catalogue, load_task
@@ -37,6 +38,9 @@ def main() -> None:
     parser.add_argument("--compile-only", action="store_true")
     parser.add_argument("--no-compile-baseline", action="store_true", help="do not measure torch.compile")
     parser.add_argument("--limit-s", type=float, default=1e9, help="start no further task after so many seconds")
+    parser.add_argument(
+        "--judged", type=Path, help="folder of a run of the evals that shall take these verdicts for equal candidates"
+    )
     parser.add_argument(
         "--sanitize",
         action="store_true",
@@ -68,6 +72,8 @@ def main() -> None:
             finding = evaluation.verdict.finding
             if finding and finding.code == "environment":
                 raise SystemExit("nothing can be judged here until that is mended")
+            if options.judged and evaluation.verdict.status == "passed":
+                remember(options.judged, evaluation.verdict, source)
             if options.sanitize and evaluation.verdict.status == "passed":
                 held.append(evaluation)
             else:

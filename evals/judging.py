@@ -38,7 +38,7 @@ class Judging:
 
     def __init__(self, check: Gate, judge: Gate | None, folder: Path):
         self._check, self._judge = check, judge
-        self._folder = folder / KEPT
+        self._folder = folder
         self._gpu = threading.Lock()
         self._at_work: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -58,20 +58,23 @@ class Judging:
                     kept = self._judge(task, source, tier=tier, progress=progress).verdict
                 if kept.status == "failed":
                     return Judged(kept)
-                self._keep(key, kept)
+                remember(self._folder, kept, source)
         return Judged(_of_this(verdict, kept))
 
     def _kept(self, key: str) -> Verdict | None:
         try:
-            return Verdict.model_validate_json((self._folder / f"{key}.json").read_text(encoding="utf-8"))
+            return Verdict.model_validate_json((self._folder / KEPT / f"{key}.json").read_text(encoding="utf-8"))
         except (OSError, ValidationError):
             return None
 
-    def _keep(self, key: str, verdict: Verdict) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        temporary = self._folder / f"{key}.new"
-        temporary.write_text(verdict.model_dump_json() + "\n", encoding="utf-8")
-        temporary.replace(self._folder / f"{key}.json")
+
+def remember(folder: Path, verdict: Verdict, source: str) -> None:
+    """Keep a judgement in a run's folder, so that the run takes it for every equal candidate."""
+    (folder / KEPT).mkdir(parents=True, exist_ok=True)
+    key = _key(verdict, source)
+    temporary = folder / KEPT / f"{key}.new"
+    temporary.write_text(verdict.model_dump_json() + "\n", encoding="utf-8")
+    temporary.replace(folder / KEPT / f"{key}.json")
 
 
 def _key(verdict: Verdict, source: str) -> str:

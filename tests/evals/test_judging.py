@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from codasmith.evals.judging import KEPT, Judged, Judging
+from codasmith.evals.judging import KEPT, Judged, Judging, remember
 from codasmith.gate.verdict import Finding, StageResult, Verdict
 
 
@@ -102,3 +102,10 @@ def test_checks_go_on_while_the_gpu_is_busy_and_the_gpu_takes_one_at_a_time(tmp_
     for thread in threads:
         thread.join()
     assert len(gate.judged) == len({s.split()[0] for s in sources}) and len(found) == len(sources)
+
+
+def test_what_was_judged_elsewhere_holds_for_equal_candidates(tmp_path):
+    gate = Gate()
+    remember(tmp_path, gate.judge(None, "graph1 by hand").verdict, "graph1 by hand")
+    assert ask(Judging(gate.check, gate.judge, tmp_path), "graph1 traced").tax == 1.01
+    assert gate.judged == ["graph1 by hand"]
