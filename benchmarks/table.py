@@ -1,4 +1,8 @@
-"""docs/kernels.md from recorded verdicts: `python benchmarks/table.py RECORDING ... > docs/kernels.md`."""
+"""docs/kernels.md from recordings: `python benchmarks/table.py RECORDING ... > docs/kernels.md`.
+
+A recording is JSON lines: verdicts of `admit.py`, and rows of `libraries.py`.  Of two verdicts on one kernel the later
+counts.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,15 @@ import json
 import math
 import statistics
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from codasmith.tasks import catalogue
+from codasmith.tasks import Task, shipped
 
 WEAK = 1.3
 """A baseline slower than this many times its own unfused roofline is marked: beating it proves little."""
+KEPT = ("admitted", "passed")
 
 HEAD = """\
 # Kernels
@@ -21,96 +27,202 @@ The kernels that ship with the package, as the gate measured them. Made by
 
 ```bash
 python benchmarks/admit.py TASK ... --store STORE --out verdicts.jsonl     # on a Hopper GPU
-python benchmarks/table.py benchmarks/results/*-gate.jsonl > docs/kernels.md
+python benchmarks/libraries.py --out libraries.jsonl                       # there too: what libraries offer
+python benchmarks/table.py benchmarks/results/*-gate.jsonl benchmarks/results/*-libraries.jsonl > docs/kernels.md
 ```
 
 - **tax**: time of the fused kernel, finishing kernels included, over the bare GEMM of the same shape (the better of the
   template without an epilogue and cuBLAS, in the same rounds); 1.00 means that the epilogue is free. Below 1.00 is
   noise, or a schedule that suits the shape better than those that the bare template raced with.
+- **unfused**: time of the fused kernel over the unfused roofline: the bare GEMM plus the compulsory traffic of the
+  pointwise rest at the measured copy rate. Below 1.00, no unfused implementation of any quality is as fast.
 - **eager**, **compile**: speed-up over the task's reference in the storage dtype, as written and through torch.compile,
-  each recorded as a CUDA graph, so that no host time counts. Brackets: bootstrap 95 % interval over 11 rounds.
-- \\* marks a torch.compile time more than 1.3 times its own unfused roofline (bare GEMM plus the compulsory traffic of
-  the pointwise rest at the measured copy rate): beating that proves little.
+  each recorded as a CUDA graph, so that no host time counts.
+- **library**: speed-up over the best function of an installed library that does the whole job (quack's own, cuBLASLt's
+  epilogues), with the fastest of four tiles where it lets one choose; timed beside the admitted kernel.
+- \\* marks a baseline that takes more than 1.3 times its own unfused roofline (of several shapes, at most of them):
+  beating that proves little.
 - **SoL**: the data sheet's roofline over the measured time.
 - **error**: the largest share of its error bound (twice the unfused path's own error, plus rounding) that any output
   took on any workload, ragged ones under every shipped schedule included.
+- Brackets hold bootstrap 95 % intervals over rounds; for several shapes, the geometric means of their ends.
+
+Shapes: M = N = K of 4096 and 8192 and the wide ones of the CODA paper (arXiv 2605.19269), and layers of Llama 3 8B and
+70B, Qwen3 8B, Mistral 7B, Gemma 2 9B, gpt-oss, Nemotron-H 8B, DeepSeek-V3's router, DiT-XL, SigLIP, Whisper and Falcon
+Mamba, as each task's file says. Correctness is checked at other shapes too: one, 16 and 128 rows, ragged rows and
+columns, the smallest legal width, depths that are no multiple of a tile.
+
+Weights lie as in checkpoints: gate and up one behind the other. Only where a library wants them in turn are they
+brought into that order, before its clock runs.
 """
+
+Verdict = dict[str, Any]
+Row = dict[str, Any]
 
 
 def main() -> None:
-    verdicts = [json.loads(line) for path in sys.argv[1:] for line in Path(path).read_text().splitlines()]
-    kept = [v for v in verdicts if v["status"] == "admitted"]
-    if not kept:
+    lines = [json.loads(line) for path in sys.argv[1:] for line in Path(path).read_text().splitlines()]
+    verdicts = {_key(v): v for v in lines if v.get("status") in KEPT and v["timing"].get("workloads")}
+    libraries = [r for r in lines if "library" in r]
+    if not verdicts:
         raise SystemExit("no admitted verdict in the files given; pass benchmarks/results/*-gate.jsonl")
-    known = catalogue()
-    kept.sort(key=lambda v: (known[v["task"]].level if v["task"] in known else 9, v["task"], v["tier"]))
-    print(HEAD)
-    places = sorted(
-        {
-            f"{v['environment']['gpu']}, driver {v['environment']['driver']}, torch {v['environment']['torch']}"
-            for v in kept
-        }
-    )
-    names = ", ".join(Path(p).name for p in sys.argv[1:])
-    print(f"Measured on {'; '.join(places)}; recorded in {names}.\n")
-    print("| kernel | formula | tier | sizes | schedule | ms | tax | eager | compile | SoL | error |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
-    for verdict in kept:
-        for number, row in enumerate(verdict["timing"]["workloads"]):
-            print(_line(verdict, row, known, first=number == 0))
-    rows = [row for v in kept for row in v["timing"]["workloads"]]
-    large = [r for r in rows if r["workload"]["sizes"]["M"] >= 4096]
-    print(
-        f"\n{len(kept)} kernels, {len(rows)} shapes. Geometric means: tax {_mean(rows, 'tax'):.3f}, "
-        f"{_mean(rows, 'over_compile'):.2f}x torch.compile, {_mean(rows, 'over_eager'):.2f}x eager. "
-        f"Slower than the better baseline: {sum(r['answer'] == 'slower' for r in large)} of {len(large)}; "
-        f"undecided: {sum(r['answer'] == 'undecided' for r in large)}."
-    )
-    print("\n## Seconds by stage\n")
-    print(
-        "The budgets, warm: read 0.05, interpret 0.2, compile 5 a schedule, tune 2, numerics 2, guards 1, timing 2.\n"
-        "Timing is over its budget: most of it is torch.compile of the baselines, a new one for every shape.\n"
-        "Guards are looked at in the same launches as numerics. A dash: compiled ahead, on a machine without a GPU;\n"
-        "elsewhere seven schedules at once, the start of the compile server included.\n"
-    )
-    print("| kernel | tier | " + " | ".join(s["stage"] for s in kept[0]["stages"]) + " |")
-    print("|---|---|" + "---|" * len(kept[0]["stages"]))
-    for verdict in kept:
-        cells = [
-            "-" if s["stage"] == "compile" and s["seconds"] < 1 else f"{s['seconds']:.2f}" for s in verdict["stages"]
-        ]
-        print(f"| {verdict['task']} | {verdict['tier']} | " + " | ".join(cells) + " |")
+    print(page(list(verdicts.values()), libraries, [Path(p).name for p in sys.argv[1:]]))
 
 
-def _line(verdict: dict[str, Any], row: dict[str, Any], known: dict[str, Any], *, first: bool) -> str:
-    task = known.get(verdict["task"])
-    formula = task.doc.splitlines()[0].replace("|", "\\|") if task else ""
-    milliseconds = row["milliseconds"]
-    weak = "compile" in milliseconds and milliseconds["compile"] > WEAK * row["unfused_roofline_ms"]
-    worst = next((s["data"].get("worst") for s in verdict["stages"] if s["stage"] == "numerics"), None)
-    cells = [
-        verdict["task"],
-        formula if first else "",
-        verdict["tier"],
-        " ".join(f"{k}{v}" for k, v in row["workload"]["sizes"].items()),
-        row["schedule"],
-        f"{milliseconds['kernel']:.3f}",
-        _measure(row["tax"]),
-        _measure(row["over_eager"]),
-        _measure(row["over_compile"]) + "\\*" * weak if "over_compile" in row else "-",
-        f"{row['sol']:.2f}",
-        f"{worst:.2f}" if worst is not None else "-",
+def page(verdicts: list[Verdict], libraries: list[Row], names: list[str]) -> str:
+    """The whole document."""
+    known = shipped()
+    verdicts = sorted(verdicts, key=lambda v: (known[v["task"]].level if v["task"] in known else 9, *_key(v)))
+    places = {_place(v["environment"]) for v in verdicts}
+    parts = [HEAD, f"Measured on {'; '.join(sorted(places))}; recorded in {', '.join(names)}.\n"]
+    parts += ["## By kernel\n", *_summary(verdicts, libraries, known), ""]
+    parts += [_all(verdicts), "", "## By shape\n", *_details(verdicts, libraries), ""]
+    failed = [f"{r['library']} on {r['task']}: {r['failed']}" for r in libraries if "failed" in r]
+    if failed:
+        parts += ["Libraries that could not be measured: " + "; ".join(dict.fromkeys(failed)) + ".", ""]
+    return "\n".join([*parts, "## Seconds by stage\n", *_stages(verdicts)])
+
+
+def _key(verdict: Verdict) -> tuple[str, str, str]:
+    return verdict["task"], verdict["tier"], verdict["timing"]["workloads"][0]["workload"].get("storage", "bf16")
+
+
+def _place(environment: dict[str, str]) -> str:
+    return f"{environment['gpu']}, driver {environment['driver']}, torch {environment['torch']}"
+
+
+def _summary(verdicts: list[Verdict], libraries: list[Row], known: dict[str, Task]) -> list[str]:
+    lines = [
+        "| kernel | level | formula | tier, dtype | shapes | tax | unfused | eager | compile | library |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    return "| " + " | ".join(cells) + " |"
+    for verdict in verdicts:
+        task, rows = known.get(verdict["task"]), verdict["timing"]["workloads"]
+        sizes = "; ".join(_sizes(r) for r in rows)
+        found = [f for r in rows if (f := _library(verdict, r, libraries))]
+        cells = [
+            verdict["task"],
+            str(task.level) if task else "",
+            " ".join(task.doc.split("\n\n")[0].split()).replace("|", "\\|") if task else "",
+            f"{verdict['tier']}, {_key(verdict)[2]}",
+            sizes,
+            _measure(_together([r["tax"] for r in rows])),
+            _measure(_together([_unfused(r) for r in rows])),
+            *(_measure(_together(_each(rows, k))) + _weak(rows, k) for k in ("eager", "compile")),
+            _measure(_together([f["over_library"] for f in found])) + "\\*" * any(map(_is_weak_library, found)),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
 
 
-def _measure(found: dict[str, float]) -> str:
-    return f"{found['value']:.2f} [{found['low']:.2f}, {found['high']:.2f}]"
+def _details(verdicts: list[Verdict], libraries: list[Row]) -> list[str]:
+    lines = [
+        "| kernel | tier, dtype | sizes | schedule | ms | tax | unfused | eager | compile | library | SoL | error |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for verdict in verdicts:
+        worst = next((s["data"].get("worst") for s in verdict["stages"] if s["stage"] == "numerics"), None)
+        for row in verdict["timing"]["workloads"]:
+            found = _library(verdict, row, libraries)
+            library = f"{_measure(found['over_library'])} {found['library']}" if found else "-"
+            cells = [
+                verdict["task"],
+                f"{verdict['tier']}, {_key(verdict)[2]}",
+                _sizes(row),
+                row["schedule"],
+                f"{row['milliseconds']['kernel']:.3f}",
+                _measure(row["tax"]),
+                _measure(_unfused(row)),
+                *(_measure(row.get(f"over_{k}")) + _weak([row], k) for k in ("eager", "compile")),
+                library + "\\*" * bool(found and _is_weak_library(found)),
+                f"{row['sol']:.2f}" if row.get("sol") else "-",
+                f"{worst:.2f}" if worst is not None else "-",
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines
 
 
-def _mean(rows: list[dict[str, Any]], key: str) -> float:
-    values = [r[key]["value"] for r in rows if key in r]
-    return math.exp(statistics.fmean(map(math.log, values)))
+def _all(verdicts: list[Verdict]) -> str:
+    rows = [row for v in verdicts for row in v["timing"]["workloads"]]
+    large = [r for r in rows if r["workload"]["sizes"]["M"] >= 4096]
+    tax = _together([r["tax"] for r in rows])["value"]
+    over = {k: _together(_each(rows, k)).get("value", math.nan) for k in ("compile", "eager")}
+    answers = [r["answer"] for r in large]
+    return (
+        f"{len(verdicts)} kernels, {len(rows)} shapes. Geometric means: tax {tax:.3f}, {over['compile']:.2f}x "
+        f"torch.compile, {over['eager']:.2f}x eager. Of {len(large)} shapes of 4096 rows or more, slower than the better "
+        f"baseline: {answers.count('slower')}; undecided: {answers.count('undecided')}."
+    )
+
+
+def _stages(verdicts: list[Verdict]) -> list[str]:
+    names = list(dict.fromkeys(s["stage"] for v in verdicts for s in v["stages"]))
+    lines = [
+        "The budgets, warm: read 0.05, interpret 0.2, compile 5 a schedule, tune 2, numerics 2, guards 1, timing 2.",
+        "Timing is over its budget where torch.compile of the baseline is measured anew. Guards are looked at in the",
+        "same launches as numerics. A dash: compiled ahead, or no such stage; elsewhere seven schedules at once, the",
+        "start of the compile server included.",
+        "",
+        "| kernel | tier, dtype | " + " | ".join(names) + " |",
+        "|---|---|" + "---|" * len(names),
+    ]
+    for verdict in verdicts:
+        spent = {s["stage"]: s["seconds"] for s in verdict["stages"] if s["outcome"] != "skipped"}
+        shown = ("-" if n not in spent or (n == "compile" and spent[n] < 1) else f"{spent[n]:.2f}" for n in names)
+        lines.append(f"| {verdict['task']} | {verdict['tier']}, {_key(verdict)[2]} | " + " | ".join(shown) + " |")
+    return lines
+
+
+def _library(verdict: Verdict, row: Row, libraries: list[Row]) -> Row | None:
+    """The fastest library measured at this shape on the same kind of GPU, beside the admitted kernel."""
+    found = [
+        {**r, "unfused_roofline": row["unfused_roofline_ms"] / _cublas(row)}
+        for r in libraries
+        if r["task"] == verdict["task"]
+        and r["workload"]["sizes"] == row["workload"]["sizes"]
+        and r["workload"].get("storage", "bf16") == row["workload"].get("storage", "bf16")
+        and r["environment"]["gpu"] == verdict["environment"]["gpu"]
+        and "over_library" in r
+    ]
+    return min(found, key=lambda r: r["over_library"]["value"], default=None)
+
+
+def _cublas(row: Row) -> float:
+    return row["milliseconds"]["cublas"]
+
+
+def _is_weak_library(found: Row) -> bool:
+    """By ratios to cuBLAS, since the two recordings are of different moments."""
+    return found["library_over_cublas"]["value"] > WEAK * found["unfused_roofline"]
+
+
+def _weak(rows: list[Row], baseline: str) -> str:
+    slow = [r["milliseconds"].get(baseline, 0.0) > WEAK * r["unfused_roofline_ms"] for r in rows]
+    return "\\*" if sum(slow) * 2 > len(slow) else ""
+
+
+def _unfused(row: Row) -> dict[str, float]:
+    """Time over the unfused roofline, whose interval is that of the tax: both stand over the bare GEMM."""
+    value = row["milliseconds"]["kernel"] / row["unfused_roofline_ms"]
+    return {k: value * row["tax"][k] / row["tax"]["value"] for k in ("value", "low", "high")}
+
+
+def _each(rows: list[Row], baseline: str) -> list[dict[str, float]]:
+    return [r[f"over_{baseline}"] for r in rows if f"over_{baseline}" in r]
+
+
+def _together(measures: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Geometric means of values and of ends; empty for nothing."""
+    found = list(measures)
+    return {k: math.exp(statistics.fmean(math.log(m[k]) for m in found)) for k in ("value", "low", "high") if found}
+
+
+def _measure(found: dict[str, float] | None) -> str:
+    return f"{found['value']:.2f} [{found['low']:.2f}, {found['high']:.2f}]" if found else "-"
+
+
+def _sizes(row: Row) -> str:
+    return " ".join(f"{k}{v}" for k, v in row["workload"]["sizes"].items())
 
 
 if __name__ == "__main__":
