@@ -85,6 +85,6 @@ def pair(task: ProgramTask, operator: Operator) -> Twin:
     gives = {inputs.index(name[1:]): i for i, name in enumerate(back.outputs) if name[:1] == "d" and name[1:] in inputs}
     if len(gives) < len(back.outputs) or "grad" not in dict(reads):
         raise TaskError(
-            f"{back.name} gives {', '.join(back.outputs)}; a gradient of {task.name} is d and one of {', '.join(inputs)}"
+            f"{back.name} gives {', '.join(back.outputs)}; gradients of {task.name} are d and {', '.join(inputs)}"
         )
     return Twin(operator, tuple(reads), gives)
