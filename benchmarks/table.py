@@ -150,8 +150,8 @@ def _all(verdicts: list[Verdict]) -> str:
     answers = [r["answer"] for r in large]
     return (
         f"{len(verdicts)} kernels, {len(rows)} shapes. Geometric means: tax {tax:.3f}, {over['compile']:.2f}x "
-        f"torch.compile, {over['eager']:.2f}x eager. Of {len(large)} shapes of 4096 rows or more, slower than the better "
-        f"baseline: {answers.count('slower')}; undecided: {answers.count('undecided')}."
+        f"torch.compile, {over['eager']:.2f}x eager. Of {len(large)} shapes of 4096 rows or more, slower than the "
+        f"better baseline: {answers.count('slower')}; undecided: {answers.count('undecided')}."
     )
 
 

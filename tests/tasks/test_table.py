@@ -90,4 +90,4 @@ def test_of_two_verdicts_the_later_counts_and_refused_ones_do_not(tmp_path, verd
     file.write_text("\n".join(json.dumps(v) for v in (one, later, refused)))
     monkeypatch.setattr("sys.argv", ["table.py", str(file)])
     table.main()
-    assert [d["ms"] for d in cells(capsys.readouterr().out, "linear_lse", "By shape")][0] == "99.000"
+    assert cells(capsys.readouterr().out, "linear_lse", "By shape")[0]["ms"] == "99.000"
