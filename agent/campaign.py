@@ -61,6 +61,8 @@ def run(
     model = make_model(model, **(model_options or {})) if isinstance(model, str) else model
     budget = budget or Budget()
     chosen = make_strategy(strategy, width)
+    if target_tax is None and target_speedup is None and patience is None:
+        patience = getattr(model, "gives_up_after", None)
     stops = Stops(target_tax, target_speedup, patience)
     path = Path(journal) if journal is not None else _new_path(task.name, model.name)
     gate, admit = gate_and_admit(storage, cpu_only)
@@ -124,9 +126,6 @@ def resume(
         task = task_of(start, path)
         if model is None:
             model = make_model(start["model"], **start["model_options"])
-            if start["model"].startswith("replay:"):
-                for _ in history.attempts:  # a replayed journal begins at its first answer
-                    model.answer([], max_tokens=1)
         bounds = Budget(**start["budget"]).with_changes(**budget)
         waits = patience if patience is not None else start.get("patience")
         stops = Stops(start["target_tax"], start.get("target_speedup"), waits)

@@ -43,10 +43,14 @@ def verify(
     admit: Annotated[
         bool, typer.Option("--admit", help="Keep the kernel in your store, as hand-written, if it passes.")
     ] = False,
+    sanitize: Annotated[
+        bool,
+        typer.Option("--sanitize/--no-sanitize", help="compute-sanitizer over what passed; takes some 20 seconds."),
+    ] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Put one file through the whole gate; needs a Hopper GPU."""
-    _judge("verify", task, candidate, tier, storage, as_json, cpu_only=False, admit=admit)
+    _judge("verify", task, candidate, tier, storage, as_json, cpu_only=False, admit=admit, sanitize=sanitize)
 
 
 def _judge(
@@ -59,6 +63,7 @@ def _judge(
     *,
     cpu_only: bool,
     admit: bool = False,
+    sanitize: bool = False,
 ) -> None:
     with speaking(as_json) as voice:
         source = _read(candidate)
@@ -81,6 +86,8 @@ def _judge(
                 cpu_only=cpu_only,
                 progress=voice.progress.stage,
             )
+            if sanitize and evaluation.verdict.status == "passed":
+                (evaluation,) = gate.sanitize([evaluation], progress=voice.progress.stage)
         verdict = evaluation.verdict
         code = report.verdict_exit_code(verdict)
         if admit and verdict.status == "passed":
@@ -108,9 +115,10 @@ def doctor(as_json: JsonOption = False) -> None:
     """Say what this machine can do: GPU, versions, compiler, sandbox, and which keys are set (never their values)."""
     with speaking(as_json) as voice:
         from .. import gate
+        from ..gate import contain, nvml, sanitizer
         from ..templates.sandbox import in_force, lacking
 
-        held = in_force()
+        held, runner = in_force(), contain.in_force()
         machine = gate.describe_machine()
         keys = {name: bool(os.environ.get(name, "").strip()) for name in KEYS}
         document = {
@@ -121,6 +129,10 @@ def doctor(as_json: JsonOption = False) -> None:
             "keys": keys,
             "sandbox": held,
             "sandbox_lacks": lacking(held),
+            "runner": runner,
+            "runner_lacks": contain.lacking(runner),
+            "gpu_state": nvml.state(),
+            "sanitizer": sanitizer.tool() or None,
         }
         voice.answer(document, lambda console: _show_doctor(console, document))
 
@@ -130,6 +142,10 @@ def _show_doctor(console: Console, document: dict[str, Any]) -> None:
     rows.update({name: "set" if there else "not set" for name, there in document["keys"].items()})
     held = [name for name, value in document["sandbox"].items() if value is True]
     rows["sandbox"] = f"in force for {', '.join(held)}" if held else "not in force"
+    contained = [name for name, value in document["runner"].items() if value is True]
+    rows["runner"] = f"contained in {', '.join(contained)}" if contained else "not contained"
+    rows["clocks"] = _clocks(document["gpu_state"])
+    rows["sanitizer"] = document["sanitizer"] or "none: compute-sanitizer comes with the CUDA toolkit"
     width = max(map(len, rows))
     for name, value in rows.items():
         shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
@@ -141,3 +157,12 @@ def _show_doctor(console: Console, document: dict[str, Any]) -> None:
     console.print(can, soft_wrap=True)
     for lack in document["sandbox_lacks"]:
         console.print(f"[yellow]The compile sandbox lacks:[/] {escape(lack)}", soft_wrap=True)
+    for lack in document["runner_lacks"]:
+        console.print(f"[yellow]The runner lacks:[/] {escape(lack)}", soft_wrap=True)
+
+
+def _clocks(state: dict[str, Any]) -> str:
+    if "missing" in state:
+        return state["missing"]
+    text = f"SM {state['sm_clock']} MHz, {state['power']} of {state['power_limit']} W, {state['temperature']} C"
+    return text + (f", held back by {', '.join(state['held_back_by'])}" if state["held_back_by"] else "")

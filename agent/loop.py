@@ -43,8 +43,8 @@ class Result:
     ended: str
     """"good-enough"; "patience": no better attempt for as long as that says; "width": all samples are drawn; the
     budget that was spent: "attempts", "tokens", "dollars", "minutes"; "repeats": the model gave the same answer
-    again and again; "model": it did not answer (see model_error); "gate": the gate could not finish; "uncounted",
-    "unpriced": the model does not report what a budget bounds."""
+    again and again; "finished": it has nothing left to try; "model": it did not answer (see model_error for both);
+    "gate": the gate could not finish; "uncounted", "unpriced": the model does not report what a budget bounds."""
     attempts: tuple[Attempt, ...]
     best: Attempt | None
     spent: Spent
@@ -87,6 +87,8 @@ def run(
     try:
         if hasattr(model, "prepare"):
             model.prepare(task)
+        if hasattr(model, "recall"):
+            model.recall([a.text or "" for a in state.history.attempts])
         attempt = state.history.unfinished(admits=admit is not None)
         while not (ended := state.ended(attempt)):
             attempt = attempt or state.ask()
@@ -97,11 +99,16 @@ def run(
         state.record("interrupted")
         raise Interrupted(f"stopped; go on with: codasmith resume {journal.path}") from None
     except ModelError as error:
-        usage = error.usage.model_dump() if error.usage else None
-        state.record("error", what="model", failure=error.kind, message=str(error), usage=usage)
-        if not state.history.judged:
-            raise
-        ended, failure = "model", error
+        failure = error
+        if error.kind == "finished" and state.history.judged:
+            ended = "finished"
+            state.record("stop", reason=ended, message=str(error))
+        else:
+            usage = error.usage.model_dump() if error.usage else None
+            state.record("error", what="model", failure=error.kind, message=str(error), usage=usage)
+            if not state.history.judged:
+                raise
+            ended = "model"
     history = state.history
     return Result(
         task.name, model.name, ended, tuple(history.attempts), history.best, history.spent, journal.path, failure

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..gate.verdict import Verdict
     from .loop import Result
 
+PASSED = ("admitted", "passed", "checked")
 BUDGETS = ("attempts", "tokens", "dollars", "minutes")
 WRONG_CALLS = ("missing-key", "bad-key", "unknown-model", "bad-request")
 """Failures of a model that the user can mend."""
@@ -23,14 +24,18 @@ _COLOUR = {"passed": "green", "failed": "red", "skipped": "dim"}
 
 def exit_code(result: Result) -> int:
     """The command's exit code for a run."""
-    if result.status in ("admitted", "passed", "checked"):
+    if result.status in PASSED:
         return ADMITTED
     if result.ended in BUDGETS:
         return BUDGET_SPENT
     if result.ended in ("uncounted", "unpriced"):
         return USER_MISTAKE
     if result.model_error is not None:
-        return CANDIDATE_FAILED if result.model_error.kind == "other" else model_exit_code(result.model_error.kind)
+        return (
+            CANDIDATE_FAILED
+            if result.model_error.kind in ("other", "finished")
+            else model_exit_code(result.model_error.kind)
+        )
     return MACHINE_CANNOT if result.ended == "gate" else CANDIDATE_FAILED
 
 
@@ -78,6 +83,8 @@ def show_result(console: Console, result: Result) -> None:
     _say(console, closing(result))
     if result.status == "checked":
         _say(console, why_not_admitted())
+    if result.ended == "finished" and result.model_error is not None and result.status in PASSED:
+        _say(console, f"It ended there: {result.model_error}.")
     if result.status == "passed" and best is not None and best.not_kept:
         _say(console, f"Not admitted: {best.not_kept}")
     spent = result.spent
@@ -102,7 +109,7 @@ def why_not_admitted() -> str:
 def closing(result: Result) -> str:
     """How the run ended, in one sentence."""
     best, resume = result.best, f"codasmith resume {result.journal}"
-    if result.status in ("admitted", "passed", "checked") and best is not None and best.verdict is not None:
+    if result.status in PASSED and best is not None and best.verdict is not None:
         tax = f" with tax {best.verdict.tax:.3f}" if best.verdict.tax is not None else ""
         where = f" as {best.entry.get('name')}" if best.entry else ""
         which = f"attempt {best.number} of {len(result.attempts)}"

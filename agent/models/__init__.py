@@ -7,6 +7,7 @@
 | command:PROGRAM ARGS | any program: the prompt on stdin, the answer on stdout |
 | replay:FILE | the answers of a recorded journal |
 | builtin:tracer | no network: the task's own reference, translated |
+| builtin:search | no network: the tracer's answer, then that with rewrites that are known to matter |
 
 An adapter is one short file and imports its SDK only when it is made. A model that is not asked costs nothing.
 """
@@ -14,7 +15,6 @@ An adapter is one short file and imports its SDK only when it is made. A model t
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -38,10 +38,9 @@ def make_model(spec: str, **options: Any) -> Model:
     if not colon or provider not in _MAKERS:
         raise ModelError(f"unknown model {spec!r}; {_suggestion(provider, name)}", "unknown-model")
     if not name:
-        raise ModelError(f"{spec!r} names no model; write {_EXAMPLES[provider]}", "unknown-model")
-    make = _MAKERS[provider]
+        raise ModelError(f"{spec!r} names no model; write {_MAKERS[provider][2]}", "unknown-model")
+    make, known, _ = _MAKERS[provider]
     wanted = {key: value for key, value in options.items() if value is not None}
-    known = _options(provider)
     for option in wanted:
         if option not in known:
             takes = f"it takes {', '.join(known)}" if known else "it takes none"
@@ -52,55 +51,29 @@ def make_model(spec: str, **options: Any) -> Model:
     return make(name, **wanted)
 
 
-def _openai(
-    name: str,
-    *,
-    api: str | None = None,
-    base_url: str | None = None,
-    key_env: str | None = None,
-    effort: str | None = None,
-    timeout: float = 600.0,
-    patience: Patience | None = None,
-) -> Model:
+def _openai(name: str, *, api: str | None = None, **options: Any) -> Model:
     from .endpoint import find_endpoint
     from .openai_chat import OpenAIChat
     from .openai_responses import OpenAIResponses
 
     if api is None:  # compatible servers speak the older API
-        api = "responses" if find_endpoint("OpenAI", base_url, key_env).own else "chat"
+        own = find_endpoint("OpenAI", options.get("base_url"), options.get("key_env")).own
+        api = "responses" if own else "chat"
     if api not in ("responses", "chat"):
         raise ModelError(f"api={api!r} is not known; use 'responses' or 'chat'", "bad-request")
-    adapter = OpenAIResponses if api == "responses" else OpenAIChat
-    return adapter(name, base_url=base_url, key_env=key_env, effort=effort, timeout=timeout, patience=patience)
+    return (OpenAIResponses if api == "responses" else OpenAIChat)(name, **options)
 
 
-def _anthropic(
-    name: str,
-    *,
-    thinking: Any = None,
-    base_url: str | None = None,
-    key_env: str | None = None,
-    effort: str | None = None,
-    timeout: float = 600.0,
-    patience: Patience | None = None,
-) -> Model:
+def _anthropic(name: str, **options: Any) -> Model:
     from .anthropic_messages import AnthropicMessages
 
-    return AnthropicMessages(
-        name,
-        thinking=thinking,
-        base_url=base_url,
-        key_env=key_env,
-        effort=effort,
-        timeout=timeout,
-        patience=patience,
-    )
+    return AnthropicMessages(name, **options)
 
 
-def _command(name: str, *, timeout: float = 600.0) -> Model:
+def _command(name: str, **options: Any) -> Model:
     from .command import Command
 
-    return Command(name, timeout=timeout)
+    return Command(name, **options)
 
 
 def _replay(name: str) -> Model:
@@ -110,37 +83,35 @@ def _replay(name: str) -> Model:
 
 
 def _builtin(name: str) -> Model:
+    if name == "search":
+        from .search import BuiltinSearch
+
+        return BuiltinSearch()
+    if name != "tracer":
+        raise ModelError(
+            f"unknown model 'builtin:{name}'; those that are built in are builtin:tracer and builtin:search",
+            "unknown-model",
+        )
     from .builtin import BuiltinTracer
 
-    if name != "tracer":
-        raise ModelError(f"unknown model 'builtin:{name}'; the one that is built in is builtin:tracer", "unknown-model")
     return BuiltinTracer()
 
 
-_MAKERS: dict[str, Callable[..., Model]] = {
-    "anthropic": _anthropic,
-    "openai": _openai,
-    "command": _command,
-    "replay": _replay,
-    "builtin": _builtin,
+_HOSTED = ("base_url", "key_env", "effort", "timeout", "patience")
+_MAKERS: dict[str, tuple[Callable[..., Model], tuple[str, ...], str]] = {
+    "anthropic": (_anthropic, ("thinking", *_HOSTED), "anthropic:NAME, such as anthropic:claude-sonnet-5-5"),
+    "openai": (_openai, ("api", *_HOSTED), "openai:NAME, such as openai:gpt-5.4"),
+    "command": (_command, ("timeout",), "command:PROGRAM ARGS"),
+    "replay": (_replay, (), "replay:FILE"),
+    "builtin": (_builtin, (), "builtin:tracer or builtin:search"),
 }
-_EXAMPLES = {
-    "anthropic": "anthropic:NAME, such as anthropic:claude-sonnet-5-5",
-    "openai": "openai:NAME, such as openai:gpt-5.4",
-    "command": "command:PROGRAM ARGS",
-    "replay": "replay:FILE",
-    "builtin": "builtin:tracer",
-}
-
-
-def _options(provider: str) -> list[str]:
-    return [name for name, p in inspect.signature(_MAKERS[provider]).parameters.items() if p.kind is p.KEYWORD_ONLY]
+"""By provider: what makes the model, the options that it takes, and how a model of it is written."""
 
 
 def _suggestion(provider: str, name: str) -> str:
     """The nearest name that would be one."""
-    if provider == "tracer":
-        return "did you mean builtin:tracer?"
+    if provider in ("tracer", "search"):
+        return f"did you mean builtin:{provider}?"
     if not name and provider.startswith("claude"):
         return f"did you mean anthropic:{provider}?"
     if not name and provider.startswith(("gpt", "o1", "o3", "o4")):

@@ -26,6 +26,7 @@ FailureKind = Literal[
     "unknown-model",
     "bad-request",
     "unreachable",
+    "finished",
     "other",
 ]
 
@@ -105,7 +106,10 @@ class ModelError(Exception):
 class Model(Protocol):
     """Anything that answers a conversation.
 
-    A model may also have `prepare(task)`; the loop calls it once, before the first question.
+    A model may also have `prepare(task)`, which the loop calls once, before the first question; `recall(answers)`,
+    called after that with what it answered in a run that goes on; and `gives_up_after`, the patience of a run whose
+    user names no goal (without it such a run ends at the first attempt that passes).  A model that has nothing left to
+    say raises ModelError of the kind "finished".
     """
 
     name: str

@@ -32,6 +32,10 @@ class Replay:
         self._records = _answers(self.path, self.problems)
         self._given = 0
 
+    def recall(self, answers: Sequence[str]) -> None:
+        """Go on behind the answers that a stopped run was given."""
+        self._given = min(len(answers), len(self._records))
+
     def answer(self, messages: Sequence[Message], *, max_tokens: int, on_text: OnText | None = None) -> Answer:
         """The next recorded answer, whatever is asked. Raises ModelError when there is none left."""
         began = time.monotonic()
