@@ -26,9 +26,10 @@ from .hand_written import HandWritten, source_for
 from .judging import judging
 from .rows import Row
 from .run_folder import RunFolder, RunSpec
-from .sample import BASELINES, TRACER, Job, MakeModel, Unfinished, run_sample
+from .sample import BASELINES, Job, MakeModel, Unfinished, run_sample
 
 if TYPE_CHECKING:
+    from ..tasks import Task
     from .results import Results
 
 TARGET_TAX = 1.02
@@ -119,7 +120,7 @@ def jobs(spec: RunSpec, loaded: LoadedSet) -> list[Job]:
         for entry in entries:
             for tier in spec.tiers:
                 for model in (*BASELINES, *spec.models):
-                    if model in BASELINES and (sample > 1 or not _applies(model, entry.name, tier)):
+                    if model in BASELINES and (sample > 1 or not _applies(model, loaded.tasks[entry.name], tier)):
                         continue
                     found.append(Job(model, tier, loaded.tasks[entry.name], entry, loaded.where[entry.name], sample))
     part, parts = _part(spec.shard)
@@ -225,6 +226,10 @@ class _Asked:
         if hasattr(self._model, "prepare"):
             self._model.prepare(task)
 
+    def recall(self, answers: list[str]) -> None:
+        if hasattr(self._model, "recall"):
+            self._model.recall(answers)
+
     def answer(self, messages: Sequence[Message], *, max_tokens: int, on_text: OnText | None = None) -> Answer:
         if self._stopping.is_set():
             raise KeyboardInterrupt
@@ -251,10 +256,13 @@ def _one_at_a_time(gate: Gate) -> Gate:
     return evaluate
 
 
-def _applies(model: str, task: str, tier: str) -> bool:
-    if model == TRACER:
-        return tier == "closed"
-    return source_for(task, tier) is not None
+def _applies(model: str, task: Task, tier: str) -> bool:
+    """Whether a baseline has an answer to the task in this tier; what translates references knows those of one product."""
+    from ..tasks import ProgramTask
+
+    if model == HAND_WRITTEN:
+        return source_for(task.name, tier) is not None
+    return tier == "closed" and not isinstance(task, ProgramTask)
 
 
 def _part(shard: str) -> tuple[int, int]:

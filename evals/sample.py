@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from ..tasks import Task
     from .evalset import Entry
 
-TRACER = "builtin:tracer"
-BASELINES = (HAND_WRITTEN, TRACER)
-"""In every run beside the models asked for; they answer once, and always the same."""
+TRACER, SEARCH = "builtin:tracer", "builtin:search"
+BASELINES = (HAND_WRITTEN, TRACER, SEARCH)
+"""In every run beside the models asked for, once a task: they always answer the same.  The search has the attempts of a
+model; the others answer once."""
 
 MakeModel = Callable[[str, str], Model]
 """make(name, tier) -> a fresh model"""
@@ -137,7 +138,7 @@ def _go(book: Journal, job: Job, spec: RunSpec, make: MakeModel, gate: Gate) -> 
 
 def _budget(job: Job, spec: RunSpec) -> Budget:
     if job.model in BASELINES:
-        return Budget(attempts=1)
+        return Budget(attempts=spec.attempts if job.model == SEARCH else 1)
     return Budget(spec.attempts, spec.tokens, spec.dollars, spec.minutes)
 
 

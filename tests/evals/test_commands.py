@@ -53,7 +53,7 @@ def test_eval_ranks_the_models_and_says_where_the_report_is(tmp_path, faked):
         "report.html",
     ):
         assert words in result.stdout
-    assert (tmp_path / "report.html").is_file() and len((tmp_path / "results.jsonl").read_text().splitlines()) == 12
+    assert (tmp_path / "report.html").is_file() and len((tmp_path / "results.jsonl").read_text().splitlines()) == 14
 
 
 def test_eval_in_json_is_one_document_and_report_gives_the_same_scores(tmp_path, faked):

@@ -61,7 +61,7 @@ def test_results_json_reads_back_as_the_same_document(measured):
     folder, results = measured
     text = (folder.path / "results.json").read_text()
     assert Results.model_validate_json(text).model_dump_json() == results.model_dump_json()
-    assert len(results.cells) == 4 * 4 and results.measured and len(results.environments) == 1
+    assert len(results.cells) == 4 * 5 and results.measured and len(results.environments) == 1
 
 
 def test_page_needs_nothing_but_itself(measured):
@@ -69,7 +69,7 @@ def test_page_needs_nothing_but_itself(measured):
     assert not re.search(r"<link|<img|<iframe|@import|url\(|<script[^>]+src", page)
     assert not re.search(r"https?://", page)
     targets = re.findall(r'href="#([^"]+)"', page)
-    assert len(targets) == 4 * 4 and set(targets) == set(re.findall(r'<details class="sample" id="([^"]+)"', page))
+    assert len(targets) == 4 * 5 and set(targets) == set(re.findall(r'<details class="sample" id="([^"]+)"', page))
 
 
 def test_what_models_write_is_text_and_only_the_pages_script_may_run(measured):
@@ -89,7 +89,7 @@ def test_page_links_every_sample_to_a_journal_that_is_there(measured):
 
     folder, _ = measured
     links = set(re.findall(r'href="(journals/[^"]+)"', (folder.path / "report.html").read_text()))
-    assert len(links) == 4 * (2 * 2 + 2)
+    assert len(links) == 4 * (2 * 2 + 3)
     assert all((folder.path / unquote(link)).is_file() for link in links)
 
 

@@ -18,19 +18,38 @@ def make(dice):
 
 def test_every_model_samples_every_task_and_baselines_once(four, spec):
     found = [j.key for j in jobs(spec(four, "a", "b"), four)]
-    assert len(found) == len(set(found)) == 4 * (2 * 2 + 2)
+    assert len(found) == len(set(found)) == 4 * (2 * 2 + 3)
     assert ("builtin:tracer", "closed", "linear_lse", 1) in found and (
         "hand-written",
         "closed",
         "linear_lse",
         1,
     ) in found
-    assert found[:4] == [(m, "closed", "linear_bias", 1) for m in ("hand-written", "builtin:tracer", "a", "b")]
+    first = ("hand-written", "builtin:tracer", "builtin:search", "a", "b")
+    assert found[:5] == [(m, "closed", "linear_bias", 1) for m in first]
 
 
 def test_baselines_take_part_only_where_they_apply(four, spec):
     open_tier = [j.key for j in jobs(spec(four, tiers=("cutedsl",)), four)]
     assert open_tier == [("hand-written", "cutedsl", "rmsnorm_swiglu", 1)]
+
+
+def test_the_search_has_a_models_attempts_and_the_other_baselines_one(four, spec):
+    from codasmith.evals.sample import _budget
+
+    asked = spec(four, "a", attempts=7)
+    attempts = {j.model: _budget(j, asked).attempts for j in jobs(asked, four)}
+    assert attempts == {"hand-written": 1, "builtin:tracer": 1, "builtin:search": 7, "a": 7}
+
+
+def test_what_translates_a_reference_is_not_asked_for_programs(public, spec):
+    from codasmith.evals.evalset import Entry, EvalSet, LoadedSet
+    from codasmith.tasks import program_tasks
+
+    task = program_tasks()["mlp_swiglu"]
+    entry = Entry(name=task.name, digest=task.digest, level=4, family="gated")
+    one = LoadedSet(EvalSet(name="p", version=1, split="public", tasks=(entry,)), {task.name: task}, {task.name: ""})
+    assert [j.model for j in jobs(spec(one, "a", samples=1), one)] == ["hand-written", "a"]
 
 
 def test_shards_share_the_samples_out_without_overlap(four, spec):
