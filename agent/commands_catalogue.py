@@ -29,10 +29,10 @@ def add_to(app: typer.Typer) -> None:
 def list_tasks(as_json: JsonOption = False) -> None:
     """The catalogue's tasks by level."""
     with speaking(as_json) as voice:
-        from ..tasks import catalogue
+        from ..tasks import shipped
 
-        found = sorted(catalogue().values(), key=lambda t: (t.level, t.name))
-        rows = [{"task": t.name, "level": t.level, "gemm": str(t.gemm), "about": _first_line(t.doc)} for t in found]
+        found = sorted(shipped().values(), key=lambda t: (t.level, t.name))
+        rows = [{"task": t.name, "level": t.level, "gemm": _products(t), "about": _first_line(t.doc)} for t in found]
         _answer_rows(voice, "tasks list", "tasks", rows)
 
 
@@ -51,7 +51,9 @@ def show_task(task: TaskArgument, as_json: JsonOption = False) -> None:
             "digest": found.digest,
             "path": str(found.path),
             "about": found.doc,
-            "gemm": str(found.gemm),
+            "gemm": _products(found),
+            "stages": _stages(found),
+            "between": {n: str(t) for n, t in found.everything.items() if n not in {**found.tensors, **found.outputs}},
             "inputs": {name: str(t) for name, t in found.tensors.items()},
             "outputs": {name: str(t) for name, t in found.outputs.items()},
             "workloads": [w.label for w in found.workloads()],
@@ -60,15 +62,30 @@ def show_task(task: TaskArgument, as_json: JsonOption = False) -> None:
         voice.answer(document, lambda console: _show_task(console, found, document))
 
 
+def _products(task: Task) -> str:
+    return ", ".join(str(part.gemm) for part in task.parts.values())
+
+
+def _stages(task: Task) -> list[str]:
+    """A program's stages in order, as its author wrote them."""
+    from ..tasks import ProgramTask
+
+    return [str(step) for step in task.steps] if isinstance(task, ProgramTask) else []
+
+
 def _show_task(console: Console, task: Task, document: dict[str, Any]) -> None:
     from rich.syntax import Syntax
 
     console.print(f"[bold]{escape(task.name)}[/], level {task.level}, {document['path']}", soft_wrap=True)
     console.print(escape(task.doc), soft_wrap=True)
-    console.print(f"\nproduct  {document['gemm']}: {task.m} x {task.n}, summed over {task.k}")
-    for kind in ("inputs", "outputs"):
+    console.print()
+    for stage, part in task.parts.items():
+        console.print(f"product  {f'{stage}: ' * bool(stage)}{part.gemm}: {part.m} x {part.n}, summed over {part.k}")
+    for line in document["stages"]:
+        console.print(f"stage    {escape(line)}", soft_wrap=True)
+    for kind in ("inputs", "between", "outputs"):
         for name, tensor in document[kind].items():
-            console.print(f"{kind[:-1]:<8} {name}: {escape(tensor)}", soft_wrap=True)
+            console.print(f"{kind.removesuffix('s'):<8} {name}: {escape(tensor)}", soft_wrap=True)
     console.print(f"timed    {'; '.join(document['workloads'])}\n", soft_wrap=True)
     if console.is_terminal:
         console.print(Syntax(task.source, "python", background_color="default"))

@@ -15,7 +15,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
 from .. import gate
-from ..tasks import TaskError, catalogue, load_task
+from ..tasks import TaskError, load_task, shipped
 from .errors import AgentError
 from .feedback import feedback
 from .history import Attempt
@@ -40,7 +40,7 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
 
     Raises TaskError, in one sentence, for a file that cannot be loaded.
     """
-    known = {**catalogue(), **{task.name: task for task in map(load_task, tasks)}}
+    known = {**shipped(), **{task.name: task for task in map(load_task, tasks)}}
     server = MCPServer("codasmith", instructions=INSTRUCTIONS)
     one_at_a_time = threading.Lock()  # the gate compiles and times: two at once would disturb each other
 

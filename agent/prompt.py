@@ -18,7 +18,7 @@ import jinja2
 from ..primitives.types import WIDTHS, Operand
 
 if TYPE_CHECKING:
-    from ..tasks import Task
+    from ..tasks import ProgramTask, Task
 
 EXAMPLES = ("leaky_columns", "tanh_gate")
 """Folders of worked examples: the first in element mode, the second with paired columns."""
@@ -51,6 +51,10 @@ def system_text(task: Task, tier: str = "closed", *, asked: bool = True) -> str:
 
 def task_text(task: Task, tier: str = "closed") -> str:
     """The task as the model sees it."""
+    from ..tasks import ProgramTask
+
+    if isinstance(task, ProgramTask):
+        return _program_text(task, tier)
     return render(
         "task.j2",
         name=one_line(task.name),
@@ -65,6 +69,37 @@ def task_text(task: Task, tier: str = "closed") -> str:
         outputs=[_output(task, name) for name in task.outputs],
         notes=_layout_notes(task, tier),
         tier=tier,
+    )
+
+
+def _program_text(task: ProgramTask, tier: str) -> str:
+    """A program: its stages in order, and of each product what its epilogue takes and returns."""
+    from ..templates.program import words
+
+    products = [
+        {
+            "name": name,
+            "gemm": str(part.gemm),
+            "m": str(part.m),
+            "n": str(part.n),
+            "k": str(part.k),
+            "parameters": [_parameter(part, o) for o in part.operands.values()],
+            "outputs": [_output(part, output) for output in part.outputs],
+            "notes": _layout_notes(part, tier),
+        }
+        for name, part in task.parts.items()
+    ]
+    return render(
+        "program.j2",
+        name=one_line(task.name),
+        doc=fence(task.doc, "text") if task.doc else "",
+        source=fence(task.source, "python"),
+        helpers=_helpers(task),
+        steps=[str(step) for step in task.steps],
+        formulas=[words(f) for f in dict.fromkeys(step.formula for step in task.steps) if f],
+        products=products,
+        between=[f"`{n}` {_shape(t)}, {t.dtype or 'storage dtype'}" for n, t in task.between.items()],
+        outputs=[f"`{n}` {_shape(t)}, {t.dtype or 'storage dtype'}" for n, t in task.outputs.items()],
     )
 
 

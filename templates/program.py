@@ -8,6 +8,7 @@ A task with one product is the program of one stage.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -28,6 +29,19 @@ FINISH: dict[str, Callable[..., torch.Tensor]] = {
 """The small vocabulary between products, on vectors of one element a row: an RMSNorm's statistic from its sum of
 squares, a sum over a width d, a cross-entropy from its two parts."""
 FORMULAS = {"finish": tuple(FINISH), "rows": rows.NAMES}
+_WORDS = {
+    "rsqrt_mean": "rsqrt_mean(total, eps, d) = rsqrt(total / d + eps), a row",
+    "mean": "mean(total, d) = total / d, a row",
+    "lse_minus": "lse_minus(lse, picked) = lse - picked, a row",
+}
+
+
+def words(formula: str) -> str:
+    """What a formula or a row kernel computes, in words."""
+    if formula in _WORDS:
+        return _WORDS[formula]
+    kernel = rows.row_kernel(formula).meaning
+    return f"{formula}: {(inspect.getdoc(inspect.getmodule(kernel)) or '').strip()}"
 
 
 class Stage(BaseModel):

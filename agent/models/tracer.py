@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from ...primitives import Builder, Graph, GraphError, evaluate, to_source
 from ...primitives.graph import OPERAND
 from ...primitives.infer import check_output
-from ...tasks import Task, TaskError, Workload
+from ...tasks import ProgramTask, Task, TaskError, Workload
 from ...tasks.inputs import Inputs, draw
 from ...tasks.layout import from_kernel, to_kernel
 from ...tasks.oracle import cast, oracle
@@ -48,6 +48,11 @@ def answer(task: Task) -> str:
 
 def trace(task: Task) -> Graph:
     """The epilogue that computes what the task's reference does. Raises TracerError where it is out of reach."""
+    if isinstance(task, ProgramTask):
+        raise TracerError(
+            f"{task.name} is a program of {len(task.parts)} products, and its reference does not say which part of it "
+            "belongs to which; ask a model, or write its epilogues by hand"
+        )
     sizes = _sizes(task, _TRACED)
     try:
         inputs = _inputs(task, sizes, 0)
