@@ -18,6 +18,7 @@ from .errors import InputError
 from .runner import Runner
 from .sizes import Value, sizes_of
 from .store import Entry
+from .watched import refuse_transforms
 
 NAMESPACE = "codasmith"
 _library = torch.library.Library(NAMESPACE, "FRAGMENT")
@@ -62,6 +63,7 @@ class Operator:
                 else:
                     fresh = plan.launch(inputs)
                 return fresh[0] if len(fresh) == 1 else fresh
+            refuse_transforms(self.task.name)
         for value, wanted in zip(inputs, self._tensors, strict=True):
             if isinstance(value, torch.Tensor) is not wanted:
                 raise self._wrong_kind(inputs)

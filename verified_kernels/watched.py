@@ -11,12 +11,15 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
+from .errors import InputError
+
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
 _transform = torch._C._functorch.peek_interpreter_stack
 _trace = torch._C._get_tracing_state
 _autocast = torch._C._is_any_autocast_enabled
 _profiler = torch.autograd._profiler_enabled
+_REFUSED = tuple(getattr(torch._C._functorch.TransformType, name) for name in ("Vmap", "Grad", "Jvp"))
 TensorGuards: Any = getattr(torch._C._dynamo.guards, "TensorGuards", None)
 
 
@@ -28,6 +31,16 @@ def by_mode() -> bool:
 def watched() -> bool:
     """True as `by_mode`, and under torch.func, torch.jit.trace and autocast, which change the dispatch keys."""
     return by_mode() or _autocast() or _transform() is not None or _trace() is not None
+
+
+def refuse_transforms(name: str) -> None:
+    """Raise InputError under torch.func's vmap, grad and jvp: a kernel has no rule, and a loop would be slow."""
+    interpreter = _transform()
+    if interpreter is not None and interpreter.key() in _REFUSED:
+        raise InputError(
+            f"{name} has no rule for torch.func ({interpreter.key().name.lower()}); for vmap, make the batch part of "
+            "the rows, and for gradients call .backward() or torch.autograd.grad"
+        )
 
 
 def guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool]:

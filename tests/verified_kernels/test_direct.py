@@ -3,7 +3,7 @@
 import pytest
 import torch
 from codasmith.tasks import Workload, draw
-from codasmith.verified_kernels import admit, load, watched
+from codasmith.verified_kernels import FallbackWarning, InputError, OutsideDomain, admit, load, watched
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -139,6 +139,27 @@ def test_transforms_and_tracing_go_through_the_dispatcher(op, values):
     torch._dynamo.reset()
     compiled = torch.compile(lambda *v: op(*v)[0], fullgraph=True, backend="eager")
     assert torch.equal(compiled(*values), op(*values)[0])
+
+
+def test_transforms_of_torch_func_are_refused_with_a_sentence(op, values):
+    x, w, rstd, alpha = values
+    op(*values)
+    batch = x.expand(3, *x.shape)
+    with pytest.raises(InputError, match=r"no rule for torch.func \(vmap\); for vmap, make the batch part of the rows"):
+        torch.vmap(lambda v: op(v, w, rstd, alpha)[0])(batch)
+    with pytest.raises(InputError, match=r"torch.func \(grad\).*\.backward\(\)"):
+        torch.func.grad(lambda v: op(v, w, rstd, alpha)[1].sum())(x)
+
+
+def test_double_precision_is_refused_or_runs_the_reference_and_says_so(op, values):
+    x, w, rstd, alpha = values
+    wide = x.double(), w.double(), rstd, alpha
+    reason = "x is f64, and the kernel was verified for bf16; convert it"
+    assert op.why_not(*wide) == reason
+    with pytest.raises(OutsideDomain, match=reason):
+        op(*wide)
+    with pytest.warns(FallbackWarning, match=reason):
+        assert load(op.task)(*wide)[0].dtype == torch.float64
 
 
 def test_forward_mode_is_refused_and_not_dropped(op, values):
