@@ -5,19 +5,21 @@ belongs to, which tier it attacks, where it should be refused and why; `@MARK@` 
 would create if it had its way.  Expected is a stage and a finding's code ("read: import"), or "checked": it
 passes as the honest kernel that it also is, and its attack has no effect.
 
-    python -m codasmith.evals.attack_runner [NAME...]
+`codasmith attacks` runs them, and so does `python -m codasmith.evals.attack_runner [NAME...]`.
 """
 
 from __future__ import annotations
 
 import ast
+import difflib
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from ..gate import CPU_STAGES, has_gpu
 from ..gate.pipeline import evaluate, session
@@ -82,6 +84,13 @@ class Outcome:
     def as_expected(self) -> bool:
         return self.found == self.expected and not self.marked
 
+    def data(self) -> dict[str, Any]:
+        a = self.attack
+        return {
+            **{"name": a.name, "family": a.family, "tier": a.tier, "title": a.title, "expected": self.expected},
+            **{"found": self.found, "marked": self.marked, "as_expected": self.as_expected},
+        }
+
     def __str__(self) -> str:
         a = self.attack
         said = "has no effect" if not a.stage and self.found == HARMLESS else f"caught at {self.found}"
@@ -102,7 +111,8 @@ def attacks(names: Iterable[str] = ()) -> list[Attack]:
     }
     for name in names:
         if name not in found:
-            raise ValueError(f"there is no attack called {name}; they are {', '.join(found)}")
+            near = ", ".join(difflib.get_close_matches(name, found, 3, 0.3)) or "without a name, all are run"
+            raise ValueError(f"there is no attack called {name}; near it: {near}")
     return [found[name] for name in names or found]
 
 
@@ -143,14 +153,34 @@ def run(
     return Outcome(attack, evaluation.verdict, mark.exists())
 
 
-def run_all(chosen: Sequence[Attack], *, cpu_only: bool = True, say: Callable[[str], None] = print) -> list[Outcome]:
-    """Put attacks through the gate one after another, a line each."""
+def run_all(
+    chosen: Sequence[Attack],
+    *,
+    cpu_only: bool = True,
+    say: Callable[[str], None] = print,
+    limit_s: float | None = None,
+) -> list[Outcome]:
+    """Put attacks through the gate one after another, a line each; begins none after limit_s seconds."""
     outcomes = []
+    started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="codasmith-attacks-") as folder:
         for attack in chosen:
+            if limit_s is not None and time.monotonic() - started > limit_s:
+                say(f"the time is up: {len(chosen) - len(outcomes)} of {len(chosen)} were not begun")
+                break
             outcomes.append(run(attack, Path(folder), cpu_only=cpu_only))
             say(str(outcomes[-1]))
     return outcomes
+
+
+def summary(outcomes: Sequence[Outcome], chosen: int) -> str:
+    """How many of those chosen came out as expected, attacks and controls apart."""
+    right = [o for o in outcomes if o.as_expected]
+    controls = sum(o.attack.family == "control" for o in right)
+    later = sum(o.attack.needs_gpu and o.verdict.status == "checked" for o in outcomes)
+    text = f"{len(right)} of {chosen} as expected: {len(right) - controls} attacks and "
+    text += f"{controls} control{'s' * (controls != 1)}"
+    return text + (f"; {later} of them can only be caught on a GPU" if later else "")
 
 
 def main() -> None:
@@ -159,9 +189,8 @@ def main() -> None:
     except ValueError as error:
         raise SystemExit(str(error)) from None
     outcomes = run_all(chosen, cpu_only=not has_gpu())
-    wrong = [o for o in outcomes if not o.as_expected]
-    print(f"{len(outcomes) - len(wrong)} of {len(outcomes)} as expected")
-    raise SystemExit(bool(wrong))
+    print(summary(outcomes, len(chosen)))
+    raise SystemExit(not all(o.as_expected for o in outcomes))
 
 
 if __name__ == "__main__":

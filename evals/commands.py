@@ -1,4 +1,4 @@
-"""`codasmith eval` and `codasmith evals`: score models, generate held-out tasks, show, merge."""
+"""`codasmith eval`, `evals` and `attacks`: score models, generate held-out tasks, show, merge, attack the gate."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from ..agent.commands_run import CpuOption, JsonOption, StorageName, StorageOption, TierName
 from ..agent.errors import MACHINE_CANNOT, UserMistake
 from ..agent.speak import Voice, speaking
+from . import commands_attacks
 
 if TYPE_CHECKING:
     from .results import Results
@@ -24,6 +25,7 @@ RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of 
 
 def add_to(app: typer.Typer) -> None:
     app.command("eval")(evaluate)
+    app.command("attacks")(commands_attacks.attacks)
     group = typer.Typer(help="Eval sets and runs: list, generate, report, merge.", no_args_is_help=True)
     group.command("list")(show_set)
     group.command("generate")(generate)

@@ -11,6 +11,7 @@ from importlib.resources import files
 import pytest
 from codasmith.agent.models.tracer import TracerError, answer
 from codasmith.evals.attack_runner import attacks, run
+from codasmith.evals.honest import OTHER_WORDS, other_words
 from codasmith.gate.interpret import interpret_stage
 from codasmith.gate.read import read_stage
 from codasmith.primitives import read, to_source
@@ -148,6 +149,8 @@ def honest():
         found[f"{name} by hand"] = name, source
         found[f"{name} in other words"] = name, _renamed(source)
         found[f"{name} written back"] = name, to_source(read(source, list(TASKS[name].operands.values())), name)
+    for number, (name, source) in enumerate(other_words()):
+        found[f"{name} differently, {number}"] = name, source
     return found
 
 
@@ -176,7 +179,15 @@ def _passes(name, source):
 
 
 def test_there_are_enough_honest_candidates():
-    assert len({source for _, source in HONEST.values()}) >= 50
+    sources = {source for _, source in HONEST.values()}
+    assert len(sources) >= 200
+    graphs = {(n, read(s, list(TASKS[n].operands.values())).digest) for n, s in other_words()}
+    by_hand = {(n, read(s, list(TASKS[n].operands.values())).digest) for n, s in HAND_WRITTEN.items()}
+    assert len(graphs - by_hand) >= 50  # other operations in another order, not other letters
+
+
+def test_no_two_honest_candidates_in_other_words_are_the_same_file():
+    assert len({source for _, source in other_words()}) == len(OTHER_WORDS) >= 50
 
 
 def test_the_runner_says_what_it_found_and_fails_on_an_unknown_name():
@@ -193,3 +204,27 @@ def test_the_runner_says_what_it_found_and_fails_on_an_unknown_name():
         and "there is no attack called nothing" in wrong.stderr
         and "Traceback" not in wrong.stderr
     )
+
+
+def test_the_command_says_where_each_was_caught_and_ends_with_one_if_one_was_not(monkeypatch):
+    import dataclasses
+    import json
+
+    from codasmith.agent.cli import app
+    from codasmith.evals import attack_runner
+    from typer.testing import CliRunner
+
+    def codasmith(*arguments):
+        return CliRunner().invoke(app, ["attacks", *arguments])
+
+    done = codasmith("c1_identity", "b3_default_argument", "--cpu-only")
+    assert done.exit_code == 0 and "2 of 2 as expected: 2 attacks and 0 controls" in done.output
+    done = codasmith("--family", "B3", "--family", "c1", "--json", "--limit-s", "0")
+    document = json.loads(done.stdout)
+    assert document["chosen"] > 6 and {a["family"] for a in document["attacks"]} <= {"B3", "C1"}
+    assert codasmith("nothing_like_it").exit_code == 2
+    assert codasmith("--family", "Z").exit_code == 2
+    changed = dataclasses.replace(next(a for a in ATTACKS if a.name == "c1_identity"), code="another")
+    monkeypatch.setattr(attack_runner, "attacks", lambda names: [changed])
+    done = codasmith()
+    assert done.exit_code == 1 and "UNEXPECTED: interpret: ignored-operand, not interpret: another" in done.output
