@@ -257,7 +257,7 @@ def _one_at_a_time(gate: Gate) -> Gate:
 
 
 def _applies(model: str, task: Task, tier: str) -> bool:
-    """Whether a baseline has an answer to the task in this tier; what translates references knows those of one product."""
+    """Whether a baseline has an answer in this tier; those that translate references know tasks of one product."""
     from ..tasks import ProgramTask
 
     if model == HAND_WRITTEN:

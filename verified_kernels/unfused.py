@@ -27,16 +27,16 @@ def compute(task: Task, values: Sequence[Value]) -> dict[str, torch.Tensor]:
 def run(task: Task, values: Sequence[Value]) -> tuple[torch.Tensor, ...]:
     """The new outputs in order, fresh and contiguous; accumulated ones are written in place.
 
-    Raises InputError where a dimension is 0 and the reference has no answer there, such as the largest of no rows.
+    Raises InputError where tensors of the storage dtype have different ones, or a dimension is 0, and the reference
+    has no answer to that, such as the largest of no rows.
     """
     try:
         results = compute(task, values)
     except (IndexError, RuntimeError) as error:
-        empty = next((symbol for symbol, size in sizes_of(task, values).items() if size == 0), None)
-        if empty is None:
+        why = _mistake(task, values)
+        if not why:
             raise
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise InputError(f"{task.name} has no answer where {empty} is 0 ({reason}); give it 1 or more") from None
+        raise InputError(f"{task.name} has no answer where {why} ({str(error).splitlines()[0].rstrip('.')})") from None
     taken = {v.untyped_storage().data_ptr() for v in values if isinstance(v, torch.Tensor)}
     fresh = []
     for name, result in results.items():
@@ -50,3 +50,14 @@ def run(task: Task, values: Sequence[Value]) -> tuple[torch.Tensor, ...]:
     for name in task.accumulates:
         values[names.index(name)].copy_(results[name])
     return tuple(fresh)
+
+
+def _mistake(task: Task, values: Sequence[Value]) -> str:
+    """What of these inputs a reference may stumble over, with the remedy; "" if nothing."""
+    dtypes = {
+        n: v.dtype for (n, t), v in zip(task.tensors.items(), values, strict=True) if t.dimensions and not t.dtype
+    }
+    if len(set(dtypes.values())) > 1:
+        return f"{', '.join(f'{n} is {d}' for n, d in dtypes.items())}; convert them to one dtype"
+    empty = next((symbol for symbol, size in sizes_of(task, values).items() if size == 0), None)
+    return f"{empty} is 0; give it 1 or more" if empty else ""
