@@ -44,7 +44,7 @@ class Entry(BaseModel):
     digest: str
     level: int
     family: str
-    """What kind of fusion: "pointwise", "gated", "rotary", "loss", "statistics", "backward", "generated"."""
+    """What kind of fusion: "pointwise", "gated", "rotary", "loss", "statistics", "layer", "backward", "generated"."""
     file: str | None = None
     """The task's file, relative to the set's JSON; None for a task of the catalogue."""
     known: Known | None = None

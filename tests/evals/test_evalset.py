@@ -4,15 +4,15 @@ import pytest
 from codasmith.agent.errors import UserMistake
 from codasmith.evals.evalset import PUBLIC, load_set, read_set, set_names
 from codasmith.evals.pin import pin
-from codasmith.tasks import catalogue
+from codasmith.tasks import shipped
 
 
 def test_public_set_pins_tasks_of_the_catalogue_at_their_digests_and_levels(public):
-    assert set(public.tasks) <= set(catalogue()) and len(public.tasks) >= 48
+    assert set(public.tasks) <= set(shipped()) and len(public.tasks) >= 48
     for entry in public.spec.tasks:
         task = public.tasks[entry.name]
         assert (entry.digest, entry.level) == (task.digest, task.level)
-        assert entry.family in {"pointwise", "gated", "rotary", "loss", "statistics", "backward"}
+        assert entry.family in {"pointwise", "gated", "rotary", "loss", "statistics", "backward", "layer"}
     assert public.spec.split == "public" and set_names() == [PUBLIC]
 
 
@@ -65,7 +65,7 @@ def test_pinning_again_changes_nothing_and_asks_for_families_of_new_tasks(tmp_pa
     file = tmp_path / "again.json"
     spec = read_set()[0]
     file.write_text(spec.model_dump_json())
-    new = sorted(set(catalogue()) - {t.name for t in spec.tasks})
+    new = sorted(set(shipped()) - {t.name for t in spec.tasks})
     assert pin(file) == new
     again = {t.name: t for t in read_set(file)[0].tasks}
     assert [again[t.name] for t in spec.tasks] == list(spec.tasks)
