@@ -10,7 +10,7 @@ from .domain import legal
 from .errors import TaskError
 from .inputs import draw
 from .layout import accumulator, deinterleave, from_kernel, interleave, to_kernel
-from .load import catalogue, load_task, program_tasks, shipped, validate
+from .load import catalogue, load_task, program_tasks, shipped, shipped_task, validate
 from .oracle import cast, oracle, unfused
 from .program_task import ProgramTask
 from .task import Product, Task, task
@@ -37,6 +37,7 @@ __all__ = [
     "oracle",
     "program_tasks",
     "shipped",
+    "shipped_task",
     "task",
     "to_kernel",
     "unfused",

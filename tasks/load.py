@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import importlib
+import importlib.util
 import linecache
 import os
 import pkgutil
@@ -45,6 +46,17 @@ def program_tasks() -> dict[str, ProgramTask]:
 def shipped() -> dict[str, Task]:
     """All of the project's own tasks by name."""
     return {**catalogue(), **program_tasks()}
+
+
+def shipped_task(name: str) -> Task | None:
+    """One of the project's own tasks, only its module imported where that bears its name; None if there is none."""
+    for package in (_PACKAGE, _PROGRAMS):
+        full = f"{package.__name__}.{name}"
+        if name.isidentifier() and importlib.util.find_spec(full) is not None:
+            for task in _tasks_of(importlib.import_module(full)):
+                if task.name == name:
+                    return task
+    return shipped().get(name)
 
 
 def _found(package: ModuleType) -> dict[str, Task]:

@@ -7,7 +7,7 @@ import os
 import warnings
 from pathlib import Path
 
-from ..tasks import ProgramTask, Task, TaskError, load_task, shipped
+from ..tasks import ProgramTask, Task, TaskError, load_task, shipped, shipped_task
 from ..templates import ABI
 from .errors import FallbackWarning, RegistryError, UnknownKernel
 from .operator import Operator, register
@@ -48,8 +48,8 @@ def _twin(task: Task, strict: bool, batch_invariant: bool) -> Twin | None:
     if not isinstance(task, ProgramTask):
         return None
     name = task.name + SUFFIX
-    if shipped().get(task.name) is task:
-        back = shipped().get(name)
+    if shipped_task(task.name) is task:
+        back = shipped_task(name)
     else:
         try:
             back = load_task(f"{task.path}:{name}")
@@ -90,8 +90,9 @@ def resolve(name: str | Path | Task) -> tuple[Task, str]:
     if text.endswith(".py") or ".py:" in text:
         return load_task(text), ""
     title, _, pin = text.partition("/")
-    if title in shipped():
-        return shipped()[title], pin
+    own = shipped_task(title)
+    if own is not None:
+        return own, pin
     entries, problems = scan(title) if title.isidentifier() else ([], [])
     for entry in entries:
         try:
