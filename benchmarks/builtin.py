@@ -1,0 +1,207 @@
+"""How near the built-in models come to the hand-written kernels: `python benchmarks/builtin.py [TASK ...]`.
+
+Each task is one campaign of `builtin:search`, whose first attempt is the answer of `builtin:tracer`; then the
+hand-written kernel is judged in the same way, unless the gate is sent the very same kernel.  All that is asked for is
+compiled ahead while the GPU is busy, and found again under CODASMITH_CACHE; --compile-only fills that on a machine
+without a GPU.  Nothing is admitted, and torch.compile is not measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import queue
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from codasmith import gate, verified_kernels
+from codasmith.agent import loop
+from codasmith.agent.budget import Budget
+from codasmith.agent.extract import extract
+from codasmith.agent.journal import Journal
+from codasmith.agent.models import Message, ModelError
+from codasmith.agent.models.search import BuiltinSearch
+from codasmith.gate.frame import frame_of
+from codasmith.primitives import read
+from codasmith.tasks import Task, catalogue, load_task
+from codasmith.templates.generate import generate
+from codasmith.templates.schedule import SCHEDULES
+
+HAND_WRITTEN = Path(verified_kernels.__file__).parent / "hand_written"
+AHEAD = 4
+"""Tasks that are compiled in advance."""
+NEAR = 1.03
+"""Of the hand-written kernel's tax: as good as it."""
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tasks", nargs="*", help="names of the catalogue; all of levels 1 to 3 by default")
+    parser.add_argument("--storage", default="bf16", choices=["bf16", "fp16"])
+    parser.add_argument("--attempts", type=int, default=6, help="proposals a task")
+    parser.add_argument("--workloads", type=int, default=1, help="how many of a task's shapes are timed")
+    parser.add_argument("--schedules", type=int, default=4, help="how many schedules race, of the usual ones")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--limit-s", type=float, default=1e9, help="start no further task after so many seconds")
+    parser.add_argument("--out", type=Path, help="JSON lines, one task a line")
+    parser.add_argument("--compile-only", action="store_true", help="only fill the cache of compiled objects")
+    options = parser.parse_args()
+    started = time.monotonic()
+    known = catalogue()
+    names = options.tasks or sorted(known, key=lambda n: (known[n].level, n))
+    tasks = [load_task(n) for n in names if options.tasks or known[n].level <= 3]
+    if options.compile_only:
+        for task in tasks:
+            for source in _sources(task):
+                print(f"{task.name}: {_compile(task, source, options)}", flush=True)
+        return
+    ahead: queue.SimpleQueue[tuple[Task, str]] = queue.SimpleQueue()
+    threading.Thread(target=_compile_ahead, args=(ahead, options), daemon=True).start()
+    waiting = iter(tasks)
+    rows: list[Row] = []
+    for number, task in enumerate(tasks):
+        # Tracing is not made for threads, so sources are made here, for a few tasks in advance.
+        for later in islice(waiting, AHEAD if number == 0 else 1):
+            for source in _sources(later):
+                ahead.put((later, source))
+        if time.monotonic() - started > options.limit_s:
+            print(f"{task.name}: not started, the time is up", flush=True)
+            continue
+        row = _measure(task, options)
+        rows.append(row)
+        print(_line(row), flush=True)
+        if options.out:
+            with options.out.open("a") as stream:
+                stream.write(json.dumps(row) + "\n")
+    for level in sorted({r["level"] for r in rows}):
+        print(_summary(f"level {level}", [r for r in rows if r["level"] == level]))
+    print(_summary("all", rows))
+
+
+def _measure(task: Task, options: argparse.Namespace) -> Row:
+    began = time.monotonic()
+    judge = _gate(options)
+    row: Row = {"task": task.name, "level": task.level, "storage": options.storage}
+    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal.jsonl") as journal:
+        budget, patience = Budget(attempts=options.attempts), BuiltinSearch.gives_up_after
+        try:
+            result = loop.run(task, BuiltinSearch(), budget=budget, gate=judge, journal=journal, patience=patience)
+        except ModelError as error:  # the tracer says what it cannot translate
+            return row | {"tracer": "refused", "search": "refused", "why": str(error)}
+    first, best = result.attempts[0], result.best
+    assert first.verdict is not None and best is not None and best.verdict is not None
+    row |= {"tracer": first.verdict.status, "tracer_tax": first.verdict.tax, "attempts": len(result.attempts)}
+    row |= {"search": best.verdict.status, "search_tax": best.verdict.tax, "best": best.number, "source": best.source}
+    row |= {"ended": result.ended, "taxes": [a.verdict.tax if a.verdict else None for a in result.attempts]}
+    row["findings"] = [str(a.verdict.finding) for a in result.attempts if a.verdict and a.verdict.finding]
+    hand = _hand_written(task)
+    if hand:
+        same = next((a for a in result.attempts if a.source and _kernel(task, a.source) == _kernel(task, hand)), None)
+        verdict = same.verdict if same else judge(task, hand).verdict
+        row |= {"hand": verdict.status, "hand_tax": verdict.tax, "same_as": same.number if same else None}
+    row["environment"] = first.verdict.environment
+    row["seconds"] = round(time.monotonic() - began, 1)
+    return row
+
+
+def _gate(options: argparse.Namespace) -> Callable[..., Any]:
+    def judge(task: Task, source: str, *, tier: str = "closed", progress: Any = None) -> Any:
+        return gate.evaluate(
+            task,
+            source,
+            storage=options.storage,
+            schedules=SCHEDULES[: options.schedules],
+            workloads=task.workloads(options.storage)[: options.workloads],
+            compile_baseline=False,
+            rounds=options.rounds,
+        )
+
+    return judge
+
+
+def _compile_ahead(waiting: queue.SimpleQueue[tuple[Task, str]], options: argparse.Namespace) -> None:
+    """Compile what the campaigns may ask for; objects are found again by content."""
+    while True:
+        _compile(*waiting.get(), options)
+
+
+def _compile(task: Task, source: str, options: argparse.Namespace) -> str:
+    verdict = gate.check(task, source, storage=options.storage, schedules=SCHEDULES[: options.schedules]).verdict
+    return f"{verdict.status} {verdict.finding or ''}"
+
+
+def _sources(task: Task) -> Iterator[str]:
+    """The hand-written kernel; the first proposals of a search; and those that follow if the second is the best."""
+    if hand := _hand_written(task):
+        yield hand
+    model = BuiltinSearch()
+    model.prepare(task)
+    shown: list[Message] = []
+    for number in range(5):
+        try:
+            text = model.answer(shown, max_tokens=1).text
+        except ModelError:
+            return
+        if number == 1:
+            shown = [Message(role="assistant", content=text)]
+        source = extract(text)
+        assert isinstance(source, str)
+        yield source
+
+
+def _hand_written(task: Task) -> str:
+    path = HAND_WRITTEN / f"{task.name}.py"
+    return path.read_text() if path.exists() else ""
+
+
+def _kernel(task: Task, source: str) -> str:
+    """What is compiled for the first schedule; two candidates that give the same are one kernel."""
+    graph = read(source, tuple(task.operands.values()))
+    return generate(graph, frame_of(task, "bf16"), SCHEDULES[0]).source
+
+
+def _line(row: Row) -> str:
+    def shown(who: str) -> str:
+        tax = row.get(f"{who}_tax")
+        return f"{who} {row.get(who, 'none')}" + (f" {tax:.3f}" if tax else "")
+
+    text = f"L{row['level']} {row['task']}: {shown('tracer')}, {shown('search')}"
+    if "attempts" in row:
+        text += f" (attempt {row['best']} of {row['attempts']}, {row['ended']}), {shown('hand')}"
+        if row.get("same_as"):
+            text += f" (the same kernel as attempt {row['same_as']})"
+        if (gap := _gap(row)) is not None:
+            text += f", gap {100 * (gap - 1):+.1f} %"
+        text += f", {row['seconds']} s"
+    return text + "".join(f"\n  {f}" for f in [row.get("why"), *row.get("findings", [])] if f)
+
+
+def _gap(row: Row) -> float | None:
+    ours, theirs = row.get("search_tax"), row.get("hand_tax")
+    return ours / theirs if ours and theirs else None
+
+
+def _summary(name: str, rows: list[Row]) -> str:
+    if not rows:
+        return f"{name}: no task was measured"
+    solved = {who: sum(r[who] in ("passed", "checked") for r in rows) for who in ("tracer", "search")}
+    text = f"{name}: {len(rows)} tasks; solved by the tracer {solved['tracer']}, by the search {solved['search']}"
+    gaps = [gap for r in rows if (gap := _gap(r)) is not None]
+    if not gaps:
+        return text + "; nothing was timed"
+    near = sum(g <= NEAR for g in gaps)
+    better = sum(bool(r.get("search_tax") and r["best"] > 1) for r in rows)
+    text += f"; tax within 3 % of the hand-written kernel {near} of {len(gaps)} ({100 * near / len(rows):.0f} % of all)"
+    return text + f"; better than the tracer {better}; gap in the mean {statistics.geometric_mean(gaps):.3f}"
+
+
+if __name__ == "__main__":
+    main()
