@@ -26,15 +26,15 @@ def launch(h: torch.Tensor, gamma: torch.Tensor, eps: float, g: torch.Tensor, rs
     """One program a row."""
     rows, columns = h.shape
     with on("rms_scale", h, gamma, g, rstd):
-        _kernel[(rows,)](h, gamma, g, rstd, columns, eps, BLOCK)
+        _kernel[(rows,)](h, gamma, g, rstd, columns, eps, triton.cdiv(columns, BLOCK), BLOCK)
 
 
 @triton.jit
-def _kernel(h_at, gamma_at, g_at, rstd_at, columns, eps, BLOCK: tl.constexpr):
+def _kernel(h_at, gamma_at, g_at, rstd_at, columns, eps, TURNS: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     total = tl.zeros((BLOCK,), tl.float32)
-    for first in range(0, columns, BLOCK):
-        column = first + tl.arange(0, BLOCK)
+    for turn in range(TURNS):
+        column = turn * BLOCK + tl.arange(0, BLOCK)
         inside = column < columns
         h = tl.load(h_at + row * columns + column, mask=inside, other=0.0).to(tl.float32)
         gamma = tl.load(gamma_at + column, mask=inside, other=0.0).to(tl.float32)

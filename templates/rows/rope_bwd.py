@@ -28,16 +28,16 @@ def launch(dy: torch.Tensor, y: torch.Tensor, table: torch.Tensor, dz: torch.Ten
     """One program a row."""
     rows, columns = dy.shape
     with on("rope_bwd", dy, y, table, dz, zdz):
-        _kernel[(rows,)](dy, y, table, dz, zdz, columns, BLOCK)
+        _kernel[(rows,)](dy, y, table, dz, zdz, columns, triton.cdiv(columns, BLOCK), BLOCK)
 
 
 @triton.jit
-def _kernel(dy_at, y_at, table_at, dz_at, zdz_at, columns, BLOCK: tl.constexpr):
+def _kernel(dy_at, y_at, table_at, dz_at, zdz_at, columns, TURNS: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     start = row * columns
     total = tl.zeros((BLOCK,), tl.float32)
-    for first in range(0, columns, BLOCK):
-        column = first + tl.arange(0, BLOCK)
+    for turn in range(TURNS):
+        column = turn * BLOCK + tl.arange(0, BLOCK)
         inside = column < columns
         place = start + column
         dy = tl.load(dy_at + place, mask=inside, other=0.0).to(tl.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,33 @@ def test_heads_of_a_width_that_the_kernel_has_not_are_refused():
     x, v = random(4, 96), random(96)
     with pytest.raises(ValueError, match="96 columns in heads of 96; use another head_dim"):
         row_kernel("qknorm_rope_bwd").launch(x, x, v, v, x, 1e-6, x, v, head_dim=96)
+
+
+SIGNATURES = {
+    "rope_bwd": ({"zdz_at": "*fp32"}, {"BLOCK": 1024, "TURNS": 6}),
+    "rms_scale": ({"rstd_at": "*fp32"}, {"BLOCK": 2048, "TURNS": 2}),
+    "dlogits": ({"lse_at": "*fp32", "dloss_at": "*fp32", "target_at": "*i64"}, {"BLOCK": 4096}),
+    "qknorm_rope_bwd": ({"parts_at": "*fp32", "rows": "i32"}, {"HEAD": 128, "ROWS": 16, "STEPS": 4}),
+}
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_a_kernel_compiles_for_hopper_and_moves_16_bytes_at_a_time(name, tmp_path, monkeypatch):
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    function = import_module(f"codasmith.templates.rows.{name}")._kernel
+    vectors, numbers = SIGNATURES[name]
+    kinds = {"columns": "i32", "eps": "fp32", **vectors, **dict.fromkeys(numbers, "constexpr")}
+    names = function.arg_names
+    aligned = {(i,): [["tt.divisibility", 16]] for i, n in enumerate(names) if n == "columns" or n not in kinds}
+    source = ASTSource(
+        fn=function,
+        signature={n: kinds.get(n, "*bf16") for n in names},
+        constexprs={(names.index(n),): v for n, v in numbers.items()},
+        attrs=aligned,
+    )
+    ptx = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"]
+    assert "ld.global.v4.b32" in ptx and "st.global.v4.b32" in ptx
