@@ -103,9 +103,13 @@ def _finish(evaluation: Evaluation, options: argparse.Namespace) -> None:
     """Keep what passed, and write the verdict down."""
     verdict = evaluation.verdict
     if options.store and verdict.status == "passed":
-        entry = verified_kernels.admit(evaluation, evaluation.task, author=options.author, store=options.store)
-        verdict = verdict.model_copy(update={"status": "admitted", "note": f"kept as {entry.name}"})
-        print(f"kept as {entry.name}", flush=True)
+        try:
+            entry = verified_kernels.admit(evaluation, evaluation.task, author=options.author, store=options.store)
+        except (ValueError, OSError) as error:  # one that cannot be kept must not cost the others
+            print(f"{verdict.task} was not kept: {error}", flush=True)
+        else:
+            verdict = verdict.model_copy(update={"status": "admitted", "note": f"kept as {entry.name}"})
+            print(f"kept as {entry.name}", flush=True)
     if options.out:
         with options.out.open("a") as stream:
             stream.write(json.dumps(verdict.model_dump(mode="json")) + "\n")
