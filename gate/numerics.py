@@ -16,7 +16,7 @@ import torch
 from ..tasks import Workload, oracle, unfused
 from ..tasks.tensor import DTYPES
 from .buffers import BufferSet, place
-from .job import Job, Object, Refused
+from .job import Chain, Job, Object, Refused
 from .patterns import diagnose
 from .tolerance import exact_outputs, judge
 from .tune import bind
@@ -77,7 +77,7 @@ def check(referee: Referee, job: Job) -> list[StageResult]:
 
 
 def _run(
-    referee: Referee, job: Job, item: Object, buffers: BufferSet, workload: Workload, seen: dict[str, int]
+    referee: Referee, job: Job, item: Object | Chain, buffers: BufferSet, workload: Workload, seen: dict[str, int]
 ) -> dict[str, torch.Tensor]:
     """Launch RUNS times; returns copies of the outputs. Raises Refused where a guard is hurt."""
     before = {n: v.clone() for n, v in buffers.inputs.items() if isinstance(v, torch.Tensor)}
@@ -145,7 +145,7 @@ def _guard(code: str, message: str, output: str | None) -> None:
     raise Refused(Finding(code=code, message=message, output=output))
 
 
-def _sensitivity(referee: Referee, job: Job, item: Object) -> list[str]:
+def _sensitivity(referee: Referee, job: Job, item: Object | Chain) -> list[str]:
     """Redraw each input alone: some output must change where the reference's does."""
     workload = job.checked[0].model_copy(update={"seed": job.seed + 15485863})
     (buffers,) = place(referee.arena, job.task, workload, 1)

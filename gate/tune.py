@@ -77,7 +77,7 @@ def prepare(referee: Referee, job: Job, workload: Workload, *, bare: bool = Fals
     return place(referee.arena, job.task, seeded, wanted, bare=bare)
 
 
-def bind(referee: Referee, name: str, item: Object | Chain, sets: Sequence[BufferSet] | Sequence[BareSet]) -> list[str]:
+def bind(referee: Referee, name: str, item: Object | Chain, sets: Sequence[BufferSet | BareSet]) -> list[str]:
     """Bind a kernel, or a program's chain of kernels, to every set; returns the calls' names."""
     return [_bind(referee, f"{name}-{number}", item, buffers) for number, buffers in enumerate(sets)]
 
@@ -113,7 +113,7 @@ def bind_formula(referee: Referee, call: str, step: Stage, buffers: BufferSet) -
     referee.runner.call("formula", call=call, stage=step.model_dump(mode="json"), tensors=tensors)
 
 
-def record(referee: Referee, name: str, item: Object | Chain, sets: Sequence[BufferSet] | Sequence[BareSet]) -> Replay:
+def record(referee: Referee, name: str, item: Object | Chain, sets: Sequence[BufferSet | BareSet]) -> Replay:
     """Let the runner record one call a set; the result replays them by the referee's command."""
     referee.runner.call("graph", graph=name, calls=bind(referee, name, item, sets))
 

@@ -44,11 +44,11 @@ class Assembled:
         slots = {name: i for i, name in enumerate(known)}
         stages = task.program({}, sizes).stages
         last = {name: i for i, stage in enumerate(stages) for name in (*stage.reads, *stage.writes)}
-        steps = []
+        steps: list[tuple[Run, list[int], list[int], list[int]]] = []
         for i, stage in enumerate(stages):
             reads, writes, run = self._step(stage, known)
             done = [n for n in (*reads, *writes) if last[n] == i and n not in task.outputs]
-            steps.append((run, *([slots[n] for n in names] for names in (reads, writes, done))))
+            steps.append((run, [slots[n] for n in reads], [slots[n] for n in writes], [slots[n] for n in done]))
         outputs, extra = [slots[n] for n in task.outputs], len(slots) - len(inputs)
         index = device.index
 
@@ -58,9 +58,10 @@ class Assembled:
                     return launch(values)
             held: list[Any] = [*values, *[None] * extra]
             for run, reads, writes, done in steps:
-                for i, tensor in zip(writes, run(tuple([held[i] for i in reads])), strict=True):
+                made = run(tuple([held[i] for i in reads]))
+                for i, tensor in zip(writes, made, strict=True):
                     held[i] = tensor
-                tensor = None
+                del made, tensor
                 for i in done:
                     held[i] = None
             return tuple([held[i] for i in outputs])
