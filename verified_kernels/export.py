@@ -20,7 +20,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ..primitives.syntax import syntax_tree
-from ..tasks import Task
+from ..tasks import ProgramTask, Task
 from .errors import RegistryError
 from .load import find, resolve, stale
 from .operator import schema
@@ -44,7 +44,7 @@ def export(name: str | Entry, folder: Path) -> Path:
     why = stale(entry, task)
     if why:
         raise RegistryError(f"{why}; it is not exported")
-    if not entry.record.objects or not hasattr(task, "gemm"):
+    if isinstance(task, ProgramTask):
         raise RegistryError(f"{entry.name} is a program, and only kernels of one product can be exported")
     title = f"codasmith-{task.name.replace('_', '-')}"
     target = folder / title
