@@ -18,6 +18,8 @@ from .arena import Arena, ArenaFull
 
 L2_BYTES = 50 * 2**20
 MOST_SETS = 24
+RESERVE = 8
+"""One part in so many of the shared block is kept for the workspaces of reductions."""
 
 
 @dataclass
@@ -89,7 +91,10 @@ def place(arena: Arena, task: Task, workload: Workload, sets: int, *, bare: bool
     for number in range(sets):
         before = arena.used, len(arena.gaps)
         try:
-            placed.append(_one(arena, task, workload.model_copy(update={"seed": workload.seed + 7919 * number}), bare))
+            one = _one(arena, task, workload.model_copy(update={"seed": workload.seed + 7919 * number}), bare)
+            if placed and arena.left < arena.block.numel() // RESERVE:
+                raise ArenaFull("what is left is for the workspaces")
+            placed.append(one)
         except ArenaFull:
             arena.used = before[0]
             del arena.gaps[before[1] :]
