@@ -184,7 +184,8 @@ def _ending(history: History, events: list[Event]) -> str:
     tokens = "tokens not reported" if spent.uncounted else f"{spent.tokens:,} tokens"
     took = f"{spent.attempts} attempt{'s' * (spent.attempts != 1)}, {tokens}, {dollars}, {seconds_active(events):.1f} s"
     if history.stop is not None:
-        return f"Ended: {history.stop.get('reason', 'unknown')}; {took}."
+        why = f" ({history.stop['message']})" if history.stop.get("message") else ""
+        return f"Ended: {history.stop.get('reason', 'unknown')}{why}; {took}."
     last = events[-1] if events else {}
     if last.get("event") == "interrupted":
         return f"Stopped by Ctrl-C; {took}."

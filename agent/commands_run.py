@@ -62,7 +62,9 @@ def run(
     model: Annotated[
         str,
         typer.Option(
-            "--model", "-m", help="anthropic:NAME, openai:NAME, command:PROGRAM, replay:JOURNAL, or builtin:tracer."
+            "--model",
+            "-m",
+            help="anthropic:NAME, openai:NAME, command:PROGRAM, replay:JOURNAL, builtin:tracer or builtin:search.",
         ),
     ] = "builtin:tracer",
     attempts: Attempts = 8,

@@ -22,6 +22,7 @@ from .history import Attempt, History
 from .journal import Journal
 from .models import Model, ModelError, prompt_digest
 from .progress import Progress
+from .prompt import example_for
 from .stops import Stops
 from .strategies import Refine, Strategy
 
@@ -157,7 +158,8 @@ class _Run:
         shown = self.strategy.shown(self.history)
         messages = conversation(self.task, shown, tier=self.tier, target=self.stops.target)
         number, digest, written = self.history.next_number, prompt_digest(messages), self.history.unwritten(messages)
-        self.record("prompt", attempt=number, digest=digest, shown=[a.number for a in shown], messages=written)
+        told = {"shown": [a.number for a in shown], "example": example_for(self.task)}
+        self.record("prompt", attempt=number, digest=digest, **told, messages=written)
         spent = self.history.spent
         with self.progress.asking(number, self.budget, spent) as on_text:
             answer = self.model.answer(messages, max_tokens=self.budget.answer_tokens(spent), on_text=on_text)

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from ..primitives.types import WIDTHS, Operand
+from ..primitives.types import DOUBLE, WIDTHS, Operand
 
 if TYPE_CHECKING:
     from ..tasks import ProgramTask, Task
 
-EXAMPLES = ("leaky_columns", "tanh_gate")
-"""Folders of worked examples: the first in element mode, the second with paired columns."""
+EXAMPLES = ("leaky_columns", "tanh_gate", "tanh_value_bwd")
+"""Folders of worked examples: one for single columns, one for pairs, one for outputs twice as wide as the product."""
 
 KINDS = {
     "row": "row vector, one number a column",
@@ -104,9 +104,22 @@ def _program_text(task: ProgramTask, tier: str) -> str:
 
 
 def example_for(task: Task) -> str:
-    """Of the worked examples, the one in the task's mode; the other where that one says too much of the task."""
-    ranked = sorted(EXAMPLES, key=lambda name: _example_task(name).paired != task.paired)
+    """Of the worked examples, the most similar to the task; another where that one says too much of it."""
+    ranked = sorted(EXAMPLES, key=lambda name: -_likeness(_example_task(name), task))
     return next((name for name in ranked if not _same_idea(_example_task(name), task)), ranked[-1])
+
+
+def _likeness(example: Task, task: Task) -> float:
+    """How much two tasks have in common: how columns lie counts most, then the kinds of operands and outputs."""
+    (mode, kinds), (other, others) = _traits(example), _traits(task)
+    return (mode == other) + len(kinds & others) / (1 + len(kinds | others))
+
+
+def _traits(task: Task) -> tuple[str, set[str]]:
+    outputs = [Operand(name=name, **task.grid(name, tensor)) for name, tensor in task.outputs.items()]
+    wide = any(o.cols == DOUBLE for o in [*task.operands.values(), *outputs])
+    kinds = {o.kind for o in task.operands.values()} | {f"returned {o.kind}" for o in outputs}
+    return "double" if wide else "pairs" if task.paired else "single", kinds
 
 
 def _same_idea(example: Task, task: Task) -> bool:

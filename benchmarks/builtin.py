@@ -52,6 +52,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--limit-s", type=float, default=1e9, help="start no further task after so many seconds")
     parser.add_argument("--out", type=Path, help="JSON lines, one task a line")
+    parser.add_argument("--journals", type=Path, help="a folder for the campaigns' journals; else they are not kept")
     parser.add_argument("--compile-only", action="store_true", help="only fill the cache of compiled objects")
     options = parser.parse_args()
     started = time.monotonic()
@@ -88,9 +89,9 @@ def main() -> None:
 
 def _measure(task: Task, options: argparse.Namespace) -> Row:
     began = time.monotonic()
-    judge = _gate(options)
+    judge, name = _gate(options), f"{time.strftime('%Y%m%d-%H%M%S')}-{task.name}.jsonl"
     row: Row = {"task": task.name, "level": task.level, "storage": options.storage}
-    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal.jsonl") as journal:
+    with tempfile.TemporaryDirectory() as scratch, Journal((options.journals or Path(scratch)) / name) as journal:
         budget, patience = Budget(attempts=options.attempts), BuiltinSearch.gives_up_after
         try:
             result = loop.run(task, BuiltinSearch(), budget=budget, gate=judge, journal=journal, patience=patience)

@@ -2,7 +2,9 @@
 
 No tokenizer comes with the package, and the usual ones are downloaded at first use.  `tokens` estimates from above
 instead: a run of letters is a token for each three begun, and every digit, every other character and every line break
-with its indentation is one.  Tokenizers in use keep most words whole and join operators, so that they count less.
+with its indentation is one.  Tokenizers in use keep most words whole and join operators, so that they count less: on
+every first question of the catalogue the estimate was at least 1.41 times the count of Anthropic's tokenizer (the one
+in its Python SDK 0.38) and 1.46 times that of OpenAI's o200k_base (2026-11-29).
 """
 
 import re
