@@ -193,7 +193,7 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
     ),
     # The compiler or this machine.
     (
-        r"(No space left on device|Disk quota exceeded|Read-only file system)",
+        r"(No space left on device|Disk quota exceeded|Read-only file system|File too large)",
         "environment",
         "This machine cannot compile: {1}.",
         "Free some space, or set CODASMITH_CACHE to a folder that has it.",
