@@ -10,13 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from ..agent.loop import Gate
 from ..gate.verdict import CPU_STAGES, Verdict
+
+if TYPE_CHECKING:
+    from ..tasks import Workload
 
 KEPT = "judged"
 
@@ -34,10 +38,18 @@ class Judging:
     check: the stages that need no GPU, or the whole gate where there is none; runs in any number of threads.
     judge: the whole gate, one candidate at a time; None where there is no GPU.
     folder: the run's, where judgements are kept.
+    timed: the workloads that the run times of a task; of a judgement with more only these count, and one without some
+    of them is made again. None where that does not matter.
     """
 
-    def __init__(self, check: Gate, judge: Gate | None, folder: Path):
-        self._check, self._judge = check, judge
+    def __init__(
+        self,
+        check: Gate,
+        judge: Gate | None,
+        folder: Path,
+        timed: Callable[[Any], Sequence[Workload]] | None = None,
+    ):
+        self._check, self._judge, self._timed = check, judge, timed
         self._folder = folder
         self._gpu = threading.Lock()
         self._at_work: dict[str, threading.Lock] = {}
@@ -52,7 +64,7 @@ class Judging:
         with self._lock:
             turn = self._at_work.setdefault(key, threading.Lock())
         with turn:  # an equal candidate that comes meanwhile waits, and takes the verdict of this one
-            kept = self._kept(key)
+            kept = self._kept(key, task)
             if kept is None:
                 with self._gpu:
                     kept = self._judge(task, source, tier=tier, progress=progress).verdict
@@ -61,11 +73,28 @@ class Judging:
                 remember(self._folder, kept, source)
         return Judged(_of_this(verdict, kept))
 
-    def _kept(self, key: str) -> Verdict | None:
+    def _kept(self, key: str, task: Any) -> Verdict | None:
         try:
-            return Verdict.model_validate_json((self._folder / KEPT / f"{key}.json").read_text(encoding="utf-8"))
+            kept = Verdict.model_validate_json((self._folder / KEPT / f"{key}.json").read_text(encoding="utf-8"))
         except (OSError, ValidationError):
             return None
+        return only(kept, self._timed(task)) if self._timed and kept.ok else kept
+
+
+def only(verdict: Verdict, workloads: Sequence[Workload]) -> Verdict | None:
+    """The verdict as if these workloads alone had been timed; None where some of them were not."""
+    from ..gate.timing import summarise
+
+    there = {_label(row["workload"]): row for row in verdict.timing.get("workloads", ())}
+    wanted = [_label(w.model_dump(mode="json")) for w in workloads]
+    if any(label not in there for label in wanted):
+        return None
+    rows = [there[label] for label in wanted]
+    return verdict.model_copy(update={"timing": {**verdict.timing, **summarise(rows), "workloads": rows}})
+
+
+def _label(workload: dict[str, Any]) -> str:
+    return json.dumps([workload["sizes"], workload.get("storage", "bf16")], sort_keys=True)
 
 
 def remember(folder: Path, verdict: Verdict, source: str) -> None:
@@ -84,9 +113,8 @@ def _key(verdict: Verdict, source: str) -> str:
     what = {stage: data.get("digest") for stage, data in stages.items()}
     if None in what.values():
         what = {"": hashlib.sha256(source.encode()).hexdigest()}
-    return hashlib.sha256(json.dumps([verdict.task_digest, verdict.tier, what], sort_keys=True).encode()).hexdigest()[
-        :40
-    ]
+    text = json.dumps([verdict.task_digest, verdict.tier, what], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
 def _of_this(own: Verdict, kept: Verdict) -> Verdict:
@@ -107,8 +135,10 @@ def judging(folder: Path, storage: str = "bf16", cpu_only: bool = False, shapes:
                 session().compiler.submit(text, signature)
         return gate.check(task, source, tier=tier, storage=storage, progress=progress)
 
-    def judge(task: Any, source: str, *, tier: Any, progress: Any) -> Any:
-        timed = task.workloads(storage)[:shapes]
-        return gate.evaluate(task, source, tier=tier, storage=storage, progress=progress, workloads=timed)
+    def timed(task: Any) -> Sequence[Workload]:
+        return task.workloads(storage)[:shapes]
 
-    return Judging(check, None if cpu_only else judge, folder)
+    def judge(task: Any, source: str, *, tier: Any, progress: Any) -> Any:
+        return gate.evaluate(task, source, tier=tier, storage=storage, progress=progress, workloads=timed(task))
+
+    return Judging(check, None if cpu_only else judge, folder, timed)

@@ -145,6 +145,8 @@ def _notes(
         notes.append(
             f"Each task was timed at its first {spec.shapes} shape{'s' * (spec.shapes != 1)}, not at all of them."
         )
+    if not spec.cpu_only:
+        notes.append("Answers that say the same are one kernel, judged once: its times stand in each of their rows.")
     counts = Counter((r.model, r.tier) for r in rows)
     for tier in spec.tiers:
         for model in spec.models:

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..agent.errors import UserMistake
+from .judging import KEPT
 from .rows import Key, Row
 
 SPEC, ROWS, JOURNALS = "run.json", "results.jsonl", "journals"
@@ -64,7 +65,7 @@ class RunFolder:
         """Begin the run, or go on with it. Raises UserMistake where another run is in the folder."""
         file = self.path / SPEC
         if not file.exists():
-            if self.path.exists() and any(p.name != ".lock" for p in self.path.iterdir()):
+            if self.path.exists() and any(p.name not in (".lock", KEPT) for p in self.path.iterdir()):
                 raise UserMistake(f"the folder {self.path} holds something else than a run; name a new one with --out")
             self.path.mkdir(parents=True, exist_ok=True)
             temporary = file.with_suffix(".new")

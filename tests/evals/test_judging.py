@@ -4,8 +4,11 @@ import threading
 import time
 
 import pytest
-from codasmith.evals.judging import KEPT, Judged, Judging, remember
+from codasmith.evals.judging import KEPT, Judged, Judging, only, remember
+from codasmith.evals.run_folder import RunFolder
+from codasmith.evals.runs import run
 from codasmith.gate.verdict import Finding, StageResult, Verdict
+from codasmith.tasks import Workload
 
 
 def verdict(source, status, *stages, tax=None, digest=None):
@@ -109,3 +112,31 @@ def test_what_was_judged_elsewhere_holds_for_equal_candidates(tmp_path):
     remember(tmp_path, gate.judge(None, "graph1 by hand").verdict, "graph1 by hand")
     assert ask(Judging(gate.check, gate.judge, tmp_path), "graph1 traced").tax == 1.01
     assert gate.judged == ["graph1 by hand"]
+
+
+def test_of_a_judgement_at_more_shapes_only_those_of_the_run_count(tmp_path):
+    sizes = [{"M": m, "N": 8, "K": 8} for m in (16, 32)]
+    rows = [
+        {"workload": {"sizes": s, "storage": "bf16"}, "tax": {"value": t}}
+        for s, t in zip(sizes, (1.0, 4.0), strict=True)
+    ]
+    whole = verdict("s", "passed").model_copy(update={"timing": {"tax": 2.0, "workloads": rows}})
+    first, both, fp16 = (
+        [Workload(sizes=s) for s in sizes[:1]],
+        [Workload(sizes=s) for s in sizes],
+        [Workload(sizes=sizes[0], storage="fp16")],
+    )
+    assert only(whole, first).tax == 1.0 and len(only(whole, first).timing["workloads"]) == 1
+    assert only(whole, both).tax == pytest.approx(2.0)
+    assert only(whole, fp16) is None
+    gate = Gate()
+    remember(tmp_path, whole.model_copy(update={"stages": gate.check(None, "g1").verdict.stages}), "g1")
+    assert ask(Judging(gate.check, gate.judge, tmp_path, lambda task: first), "g1").tax == 1.0
+    assert gate.judged == []
+    assert ask(Judging(gate.check, gate.judge, tmp_path, lambda task: fp16), "g1").tax == 1.01
+
+
+def test_a_run_begins_in_a_folder_that_holds_judgements(tmp_path, four, spec, gate, dice):
+    remember(tmp_path / "run", verdict("s", "passed"), "s")
+    run(spec(four, "a", samples=1), four, RunFolder(tmp_path / "run"), make=lambda n, t: dice(n, 0.6), gate=gate)
+    assert RunFolder(tmp_path / "run").rows()
