@@ -125,7 +125,10 @@ class Faults:
         environment = {**os.environ, "CODASMITH_HOME": str(self.work / "home"), "CODASMITH_CACHE": str(self.work)}
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment}
         process = subprocess.Popen([*command, "run", TASK, *options], **quiet)
-        time.sleep(2.0 + self.dice.random() * 10.0)
+        patience = time.monotonic() + 90
+        while time.monotonic() < patience and not (journal.exists() and journal.stat().st_size):
+            time.sleep(0.05)
+        time.sleep(self.dice.random() * 6.0)
         since = time.monotonic()
         process.kill()
         process.wait()

@@ -1,4 +1,4 @@
-"""On a GPU: a runner that dies or misbehaves is replaced in time, is contained, and what comes after it is judged well."""
+"""On a GPU: a runner that dies or misbehaves is replaced in time, and what comes after it is judged well."""
 
 from __future__ import annotations
 
