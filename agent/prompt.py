@@ -116,9 +116,12 @@ def _likeness(example: Task, task: Task) -> float:
 
 
 def _traits(task: Task) -> tuple[str, set[str]]:
-    outputs = [Operand(name=name, **task.grid(name, tensor)) for name, tensor in task.outputs.items()]
-    wide = any(o.cols == DOUBLE for o in [*task.operands.values(), *outputs])
-    kinds = {o.kind for o in task.operands.values()} | {f"returned {o.kind}" for o in outputs}
+    """How columns lie, and the kinds of operands and outputs; of a program, in all its products."""
+    parts = task.parts.values()
+    operands = [o for part in parts for o in part.operands.values()]
+    outputs = [Operand(name=n, **part.grid(n, tensor)) for part in parts for n, tensor in part.outputs.items()]
+    wide = any(o.cols == DOUBLE for o in [*operands, *outputs])
+    kinds = {o.kind for o in operands} | {f"returned {o.kind}" for o in outputs}
     return "double" if wide else "pairs" if task.paired else "single", kinds
 
 

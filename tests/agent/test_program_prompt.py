@@ -18,6 +18,7 @@ each = pytest.mark.parametrize("name", program_tasks())
 def test_a_programs_prompt_tells_each_product_what_it_takes_and_must_return(name):
     task = load_task(name)
     text = task_text(task)
+    assert system_text(task).count("# An example") == 1
     for stage, part in task.parts.items():
         section = text.split(f"## `{stage}`\n")[1].split("\n## ")[0]
         assert f"The multiplication is {part.gemm}; `acc` is [{part.m}, {part.n}]" in section
