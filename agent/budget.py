@@ -19,12 +19,36 @@ class Spent:
     attempts: int = 0
     tokens: int = 0
     """Input and output together."""
+    cached: int = 0
+    """Those that were read from the provider's cache."""
+    output: int = 0
+    """Those that the model wrote."""
     dollars: float = 0.0
     unpriced: bool = False
     """Whether some answer came without a price, so that `dollars` is too low."""
     uncounted: bool = False
     """Whether some answer came without its tokens, so that `tokens` is too low."""
     seconds: float = 0.0
+    gpu_seconds: float = 0.0
+    """In the gate's stages that hold the GPU."""
+    admitted: int = 0
+    """Kernels that the registry kept."""
+
+    def __str__(self) -> str:
+        """Such as "2 attempts, 480 tokens (100 cached, 40 written), $0.0400, 45.0 s, 6.2 s of them on the GPU"."""
+        tokens = f"{self.tokens:,} tokens"
+        if self.output:
+            tokens += f" ({self.cached:,} cached, {self.output:,} written)"
+        if self.uncounted:
+            tokens = "tokens not reported"
+        dollars = f"${self.dollars:.4f}" + " and more (some answers have no price)" * self.unpriced
+        text = f"{self.attempts} attempt{'s' * (self.attempts != 1)}, {tokens}, {dollars}, {self.seconds:.1f} s"
+        if self.gpu_seconds:
+            text += f", {self.gpu_seconds:.1f} s of them on the GPU"
+        if self.admitted > 1:
+            per_kernel = f"${self.dollars / self.admitted:.4f} and {self.gpu_seconds / self.admitted:.1f} s of GPU"
+            text += f"; {self.admitted} kernels admitted, {per_kernel} each"
+        return text
 
 
 @dataclass(frozen=True)
@@ -35,17 +59,18 @@ class Budget:
     tokens: int | None = None
     dollars: float | None = None
     minutes: float | None = None
+    gpu_seconds: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None and not (math.isfinite(value) and value > 0):
-                raise UserMistake(
-                    f"--{field.name} {value:g} leaves nothing to spend; give a number above 0, or leave it out"
-                )
+                option = f"--{field.name.replace('_', '-')}"
+                raise UserMistake(f"{option} {value:g} leaves nothing to spend; give a number above 0, or leave it out")
 
     def ended_by(self, spent: Spent) -> str | None:
-        """Which bound is reached: "attempts", "tokens", "dollars" or "minutes"; None while all have some left.
+        """Which bound is reached: "attempts", "tokens", "dollars", "minutes" or "gpu_seconds"; None while
+        all have some left.
 
         "uncounted" or "unpriced" where the model does not say how many tokens or dollars it takes, so that
         the bound on them cannot be kept.
@@ -58,6 +83,8 @@ class Budget:
             return "dollars"
         if self.minutes is not None and spent.seconds >= 60 * self.minutes:
             return "minutes"
+        if self.gpu_seconds is not None and spent.gpu_seconds >= self.gpu_seconds:
+            return "gpu_seconds"
         if self.tokens is not None and spent.uncounted:
             return "uncounted"
         if self.dollars is not None and spent.unpriced:
@@ -87,4 +114,6 @@ class Budget:
             parts.append(f"${max(0.0, self.dollars - spent.dollars):.2f}")
         if self.minutes is not None:
             parts.append(f"{max(0.0, self.minutes - spent.seconds / 60):.1f} minutes")
+        if self.gpu_seconds is not None:
+            parts.append(f"{max(0.0, self.gpu_seconds - spent.gpu_seconds):.1f} s of GPU")
         return ", ".join(parts) or "no bound"

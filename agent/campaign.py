@@ -115,7 +115,8 @@ def resume(
 ) -> Result:
     """Go on with a run from its journal, without asking the model again for what it has answered.
 
-    budget: attempts, tokens, dollars, minutes: new bounds for the whole run, where those recorded are spent.
+    budget: attempts, tokens, dollars, minutes, gpu_seconds: new bounds for the whole run, in the place of those
+        recorded.
     model: another model than the recorded one. patience: replaces the recorded one.
     """
     path = Path(journal)
@@ -181,7 +182,7 @@ def task_of(start: Event, path: Path) -> Task:
 
 
 def _is_budget(value: object) -> bool:
-    return isinstance(value, dict) and value.keys() == asdict(Budget()).keys()
+    return isinstance(value, dict) and value.keys() <= asdict(Budget()).keys()  # older journals know fewer bounds
 
 
 def gate_and_admit(storage: str, cpu_only: bool) -> tuple[Gate, Admit | None]:

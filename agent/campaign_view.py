@@ -12,7 +12,7 @@ from typing import Any
 from .budget import Spent
 from .errors import UserMistake
 from .history import Attempt, History
-from .journal import Event, read, seconds_active
+from .journal import Event, read
 from .stops import speedup
 
 
@@ -40,6 +40,8 @@ class AttemptView:
     seconds: float | None
     """That the model took to answer."""
     gate_seconds: float
+    gpu_seconds: float
+    """That the gate held the GPU, of those."""
     source: str | None
     text: str
     """The whole answer."""
@@ -137,6 +139,7 @@ def _attempt(attempt: Attempt, seconds: Any) -> AttemptView:
         dollars=float(dollars) if isinstance(dollars, int | float) else None,
         seconds=float(seconds) if isinstance(seconds, int | float) else None,
         gate_seconds=0.0 if attempt.repeats is not None else sum(s.seconds for s in stages),
+        gpu_seconds=attempt.gpu_seconds,
         source=attempt.source,
         text=attempt.text or "",
         stages=tuple(
@@ -179,10 +182,7 @@ def _moment(time: object) -> str:
 
 def _ending(history: History, events: list[Event]) -> str:
     """How it ended and what it took, in one sentence."""
-    spent = history.spent
-    dollars = f"${spent.dollars:.4f}" + (" and more (some answers have no price)" if spent.unpriced else "")
-    tokens = "tokens not reported" if spent.uncounted else f"{spent.tokens:,} tokens"
-    took = f"{spent.attempts} attempt{'s' * (spent.attempts != 1)}, {tokens}, {dollars}, {seconds_active(events):.1f} s"
+    took = str(history.spent)
     if history.stop is not None:
         why = f" ({history.stop['message']})" if history.stop.get("message") else ""
         return f"Ended: {history.stop.get('reason', 'unknown')}{why}; {took}."

@@ -49,6 +49,7 @@ Attempts = Annotated[int | None, typer.Option("--attempts", help="Questions to t
 Tokens = Annotated[int | None, typer.Option("--tokens", help="Tokens in and out together, at most.")]
 Dollars = Annotated[float | None, typer.Option("--dollars", help="Price of all answers, at most.")]
 Patience = Annotated[int | None, typer.Option("--patience", help="Stop after so many attempts without a better one.")]
+GpuSeconds = Annotated[float | None, typer.Option("--gpu-seconds", help="Time in the gate's GPU stages, at most.")]
 Minutes = Annotated[float | None, typer.Option("--minutes", help="Wall time, at most; checked between steps.")]
 
 
@@ -71,6 +72,7 @@ def run(
     tokens: Tokens = None,
     dollars: Dollars = None,
     minutes: Minutes = None,
+    gpu_seconds: GpuSeconds = None,
     target_tax: Annotated[
         float | None,
         typer.Option(
@@ -119,7 +121,7 @@ def run(
         result = campaign.run(
             task,
             model,
-            budget=Budget(attempts, tokens, dollars, minutes),
+            budget=Budget(attempts, tokens, dollars, minutes, gpu_seconds),
             tier=tier.value,
             storage=storage.value,
             target_tax=target_tax,
@@ -141,6 +143,7 @@ def resume(
     tokens: Tokens = None,
     dollars: Dollars = None,
     minutes: Minutes = None,
+    gpu_seconds: GpuSeconds = None,
     patience: Patience = None,
     cpu_only: Annotated[
         bool | None, typer.Option("--cpu-only/--gpu", help="Change where the run goes on; as it was begun by default.")
@@ -160,6 +163,7 @@ def resume(
             tokens=tokens,
             dollars=dollars,
             minutes=minutes,
+            gpu_seconds=gpu_seconds,
         )
         _finish(voice, result)
 

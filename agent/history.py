@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ..gate.verdict import Verdict
+from ..gate.verdict import CPU_STAGES, Verdict
 from .budget import Spent
 from .journal import Event, seconds_active
 
@@ -42,6 +42,12 @@ class Attempt:
     """Where the registry keeps it, once admitted."""
     not_kept: str | None = None
     """Why the registry did not take it, though it passed."""
+
+    @property
+    def gpu_seconds(self) -> float:
+        """That the gate held the GPU for it."""
+        stages = self.verdict.stages if self.verdict is not None and self.repeats is None else ()
+        return sum(s.seconds for s in stages if s.stage not in CPU_STAGES)
 
     @property
     def rank(self) -> tuple[bool, float, int, int]:
@@ -168,10 +174,14 @@ class History:
         return Spent(
             attempts=len(self.attempts),
             tokens=int(sum(_number(u.get("input_tokens")) + _number(u.get("output_tokens")) for u in usages)),
+            cached=int(sum(_number(u.get("cached_tokens")) for u in usages)),
+            output=int(sum(_number(u.get("output_tokens")) for u in usages)),
             dollars=sum(_number(u.get("dollars")) for u in usages),
             unpriced=any(u.get("dollars") is None for u in usages),
             uncounted=any(u.get("known") is False for u in usages),
             seconds=seconds_active(self._events),
+            gpu_seconds=sum(a.gpu_seconds for a in self.judged),
+            admitted=sum(a.entry is not None for a in self.judged),
         )
 
 

@@ -43,9 +43,10 @@ class Result:
     model: str
     ended: str
     """"good-enough"; "patience": no better attempt for as long as that says; "width": all samples are drawn; the
-    budget that was spent: "attempts", "tokens", "dollars", "minutes"; "repeats": the model gave the same answer
-    again and again; "finished": it has nothing left to try; "model": it did not answer (see model_error for both);
-    "gate": the gate could not finish; "uncounted", "unpriced": the model does not report what a budget bounds."""
+    budget that was spent: "attempts", "tokens", "dollars", "minutes", "gpu_seconds"; "repeats": the model gave the
+    same answer again and again; "finished": it has nothing left to try; "model": it did not answer (see model_error
+    for both); "gate": the gate could not finish; "uncounted", "unpriced": the model does not report what a budget
+    bounds."""
     attempts: tuple[Attempt, ...]
     best: Attempt | None
     spent: Spent

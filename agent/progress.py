@@ -75,16 +75,28 @@ class Progress:
         if verdict.ok:
             tax = f", tax {verdict.tax:.3f}" if verdict.tax is not None else ""
             kept = f", kept as {attempt.entry.get('digest', '')[:12]}" if attempt.entry else ""
-            self.say(f"attempt {attempt.number}: {verdict.status}{tax}{kept}", "green")
+            self.say(f"attempt {attempt.number}: {verdict.status}{tax}{kept}{_cost(attempt)}", "green")
             if attempt.not_kept:
                 self.say(f"  not admitted: {attempt.not_kept}", "yellow")
             return
         stage = next((s.stage for s in verdict.stages if s.outcome == "failed"), "gate")
         again = f" (the same as attempt {attempt.repeats})" if attempt.repeats else ""
-        self.say(
-            f"attempt {attempt.number}: {verdict.status} at {stage}{again}: {verdict.finding or verdict.note}", "yellow"
-        )
+        said = f"{verdict.status} at {stage}{again}{_cost(attempt)}: {verdict.finding or verdict.note}"
+        self.say(f"attempt {attempt.number}: {said}", "yellow")
 
     def _show(self, text: str) -> None:
         if self._status is not None:
             self._status.update(escape(text))
+
+
+def _cost(attempt: Attempt) -> str:
+    """What one attempt took, in brackets; "" where nothing is to be paid."""
+    usage, parts = attempt.usage, []
+    tokens = [usage.get(k) for k in ("input_tokens", "output_tokens")] if usage.get("known", True) else []
+    if count := sum(n for n in tokens if isinstance(n, int)):
+        parts.append(f"{count:,} tokens")
+    if dollars := usage.get("dollars"):
+        parts.append(f"${dollars:.4f}")
+    if attempt.gpu_seconds:
+        parts.append(f"{attempt.gpu_seconds:.1f} s of GPU")
+    return f" ({', '.join(parts)})" if parts else ""

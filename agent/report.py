@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .loop import Result
 
 PASSED = ("admitted", "passed", "checked")
-BUDGETS = ("attempts", "tokens", "dollars", "minutes")
+BUDGETS = ("attempts", "tokens", "dollars", "minutes", "gpu_seconds")
 WRONG_CALLS = ("missing-key", "bad-key", "unknown-model", "bad-request")
 """Failures of a model that the user can mend."""
 _COLOUR = {"passed": "green", "failed": "red", "skipped": "dim"}
@@ -87,10 +87,7 @@ def show_result(console: Console, result: Result) -> None:
         _say(console, f"It ended there: {result.model_error}.")
     if result.status == "passed" and best is not None and best.not_kept:
         _say(console, f"Not admitted: {best.not_kept}")
-    spent = result.spent
-    cost = f"${spent.dollars:.4f}" + (" and more (some answers have no price)" if spent.unpriced else "")
-    tokens = "tokens not reported" if spent.uncounted else f"{spent.tokens:,} tokens"
-    _say(console, f"Spent: {_count(spent.attempts, 'attempt')}, {tokens}, {cost}, {spent.seconds:.1f} s.")
+    _say(console, f"Spent: {result.spent}.")
     _say(console, f"Journal: {result.journal}")
 
 
@@ -115,8 +112,9 @@ def closing(result: Result) -> str:
         which = f"attempt {best.number} of {len(result.attempts)}"
         return f"{result.task} by {result.model}: {result.status}{where}{tax}, {which}."
     if result.ended in BUDGETS:
-        more = f"{resume} --{result.ended} N"
-        return f"{result.task}: no candidate passed, and the budget of {result.ended} is spent. To go on: {more}"
+        bound = result.ended.replace("_", "-")
+        more = f"{resume} --{bound} N"
+        return f"{result.task}: no candidate passed, and the budget of {bound} is spent. To go on: {more}"
     if result.ended in ("uncounted", "unpriced"):
         what, bound = ("tokens", "--tokens") if result.ended == "uncounted" else ("price", "--dollars")
         return f"{result.model} reports no {what}, so {bound} cannot be kept; use --attempts or --minutes instead."

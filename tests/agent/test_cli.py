@@ -157,14 +157,15 @@ def test_verify_on_a_gpu_runs_the_whole_gate_and_admits_when_asked(cli, tmp_path
     class Entry:
         name = "linear_bias/abc"
 
-    kept = []
+    kept, sanitized = [], []
     monkeypatch.setattr(gate, "has_gpu", lambda: True)
+    monkeypatch.setitem(vars(gate), "sanitize", lambda passed, progress: sanitized.extend(passed) or passed)
     monkeypatch.setitem(vars(verified_kernels), "admit", lambda e, t, author: kept.append(author) or Entry)
     path = candidate(tmp_path, "x = 1  # tax=1.04 \n")
     code, out, _ = cli("verify", "linear_bias", path)
-    assert code == 0 and "passed, tax 1.040" in out and kept == []
-    code, out, _ = cli("verify", "linear_bias", path, "--admit")
-    assert code == 0 and "admitted" in out and kept == ["hand-written"]
+    assert code == 0 and "passed, tax 1.040" in out and kept == [] and len(sanitized) == 1
+    code, out, _ = cli("verify", "linear_bias", path, "--admit", "--no-sanitize")
+    assert code == 0 and "admitted" in out and kept == ["hand-written"] and len(sanitized) == 1
 
 
 def test_a_candidate_that_is_not_text_is_a_sentence(cli, tmp_path):
