@@ -2,7 +2,8 @@
 
 `evaluate` runs them all; `check` those that need no GPU.  Three roles in three kinds of process: the
 coordinator (whoever calls), the compile children, and on a GPU the referee, which owns seeds, references and
-the clock, with its runner, which loads compiled objects and launches them.  Depends on `tasks` and `templates`.
+the clock, with its runner, which loads compiled objects and launches them.  A program goes the same way with an
+epilogue and compiled objects for each of its products.  Depends on `tasks` and `templates`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..gate.verdict import Verdict
+from ..gate.verdict import Verdict, key_of
 from ..tasks import Workload
 from .record import Best, Measure, Numerics, OutputError, Timing, WorkloadEvidence
 
@@ -19,7 +19,7 @@ def workloads_of(verdict: Verdict) -> tuple[WorkloadEvidence, ...]:
         key = workload.label, workload.family
         workloads.setdefault(key, workload)
         errors.setdefault(key, []).extend(_error(row["schedule"], e) for e in row["errors"])
-    tuned = _data(verdict, "tune").get("milliseconds", {})
+    tuned, stages = (_data(verdict, "tune").get(key, {}) for key in ("milliseconds", "stages"))
     for row in verdict.timing.get("workloads", []):
         workload = Workload.model_validate(row["workload"])
         key = workload.label, workload.family
@@ -29,6 +29,11 @@ def workloads_of(verdict: Verdict) -> tuple[WorkloadEvidence, ...]:
             Timing(schedule=schedule, milliseconds=Measure(value=value))
             for schedule, value in tuned.get(workload.label, {}).items()
             if schedule != row["schedule"]
+        ]
+        timings[key] += [
+            Timing(schedule=key_of(stage, schedule), milliseconds=Measure(value=value))
+            for stage, times in stages.get(workload.label, {}).items()
+            for schedule, value in times.items()
         ]
     return tuple(
         WorkloadEvidence(workload=w, errors=tuple(errors.get(k, ())), timings=tuple(timings.get(k, ())))

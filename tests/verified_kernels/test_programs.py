@@ -11,7 +11,7 @@ import torch
 from codasmith.gate.frame import frame_of
 from codasmith.gate.verdict import STAGES, StageResult, Verdict
 from codasmith.primitives import evaluate
-from codasmith.tasks import TaskError, Tensor, load_task, program_tasks
+from codasmith.tasks import TaskError, Tensor, Workload, load_task, program_tasks
 from codasmith.tasks.layout import to_kernel
 from codasmith.tasks.program_task import product, program_task
 from codasmith.templates.generate import generate
@@ -56,7 +56,10 @@ def evaluation(name, folder, *, without=""):
         for sizes, schedule in ((SMALL, FIRST), (LARGE, SECOND))
         for stage in task.parts
     ]
-    data = {"tune": {"best": best, "milliseconds": {}}}
+    label = Workload(sizes=SMALL).label
+    stages = {label: {stage: {FIRST.name: 0.5, SECOND.name: 0.75} for stage in task.parts}}
+    data = {"tune": {"best": best, "milliseconds": {label: {"a chain": 1.0}}, "stages": stages}}
+    row = {"workload": Workload(sizes=SMALL).model_dump(), "schedule": "a chain", "milliseconds": {"kernel": 1.0}}
     verdict = Verdict(
         task=name,
         task_digest=task.digest,
@@ -64,7 +67,7 @@ def evaluation(name, folder, *, without=""):
         status="passed",
         stages=tuple(StageResult(stage=s, outcome="passed", data=data.get(s, {})) for s in STAGES),
         environment=HERE,
-        timing={"tax": 1.05},
+        timing={"tax": 1.05, "workloads": [row]},
     )
     source = (HAND_WRITTEN / f"{name}.py").read_text()
     return SimpleNamespace(
@@ -130,6 +133,12 @@ def test_an_entry_holds_an_object_for_each_stage_and_schedule(homes):
         (stage, s.name) for stage in ("up", "down") for s in (FIRST, SECOND)
     }
     assert {(b.stage, b.schedule) for b in record.evidence[0].best} == {(o.stage, o.schedule) for o in record.objects}
+    (seen,) = record.evidence[0].workloads
+    assert {t.schedule: t.milliseconds.value for t in seen.timings} == {
+        "a chain": 1.0,
+        **{f"{stage}.{FIRST.name}": 0.5 for stage in ("up", "down")},
+        **{f"{stage}.{SECOND.name}": 0.75 for stage in ("up", "down")},
+    }
     assert {"kernel.py", "task.py", "graphs.json"} == set(record.files)
     assert "x @ w_up.T, o @ w_down.T" in record.domain and "down.128x256-coop-2x1" in record.domain
     assert entry.library(record.objects[0]).startswith(b"\x7fELF")
