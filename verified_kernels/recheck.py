@@ -33,17 +33,19 @@ LOCK_SECONDS = 120.0
 DRIVER_FILE = Path("/proc/driver/nvidia/version")
 
 
-def quarantined(kernel: Kernel, task: Task, entry: Entry, compiled: CompiledObject, device: torch.device) -> str:
+def quarantined(
+    kernel: Kernel, task: Task, entry: Entry, compiled: CompiledObject, device: torch.device, *, always: bool = False
+) -> str:
     """Why this kernel may not be used on this machine, in one sentence; empty if it may.
 
     Runs the kernel and waits for it, once for each environment that the record does not know.
+    always: also where the record knows it, for an object that the record does not.
     """
     evidence = entry.record.of(compiled.storage)
     assert evidence is not None
     here = surroundings(device)
-    if all(evidence.environment.get(k, "") == v for k, v in here.items() if k != "cuda") and (
-        _major(evidence.environment.get("cuda", "")) == _major(here["cuda"])
-    ):
+    known = all(evidence.environment.get(k, "") == v for k, v in here.items() if k != "cuda")
+    if known and _major(evidence.environment.get("cuda", "")) == _major(here["cuda"]) and not always:
         return ""
     marker = _marker(compiled, here)
     try:

@@ -6,6 +6,7 @@ repeated call costs a lookup and a launch.  Nothing here waits for the GPU.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from . import cache as libraries
 from . import choice, recheck, unfused
 from .assembly import Assembled, joined, whole
 from .errors import FallbackWarning, InputError, OutsideDomain, RegistryError
+from .rebuild import possible, rebuilt
 from .record import CompiledObject, Evidence
 from .sizes import Value, sizes_of
 from .store import Entry
@@ -75,6 +77,8 @@ class Runner:
     _last: Plan | None = None
     """The plan of the latest call that went straight to a kernel."""
     _warned: bool = False
+    _tried: bool = False
+    """Whether a kernel was compiled anew, or could not be."""
 
     def __call__(self, *values: Value) -> torch.Tensor | Fresh:
         """The new outputs, in order; the only one bare. Accumulated outputs are written in place."""
@@ -212,10 +216,31 @@ class Runner:
                 loaded = {stage: self._load(entry, o) for stage, o in objects.items()}
                 found = Assembled(self.task, loaded) if isinstance(self.task, ProgramTask) else loaded[""]
                 found = recheck.quarantined(found, self.task, entry, compiled, device) or found
+                refused = False
             except (RegistryError, OSError, ImportError, AttributeError, RuntimeError) as error:
                 found = f"the compiled object {compiled.file} cannot be loaded: {str(error).splitlines()[0]}"
+                refused = isinstance(error, RegistryError)  # changed bytes are not mended
+            if isinstance(found, str) and not refused:
+                found = self._anew(entry, compiled, device, found) or found
             self._kernels[compiled.sha256, device] = found
         return found
+
+    def _anew(self, entry: Entry, compiled: CompiledObject, device: torch.device, why: str) -> Kernel | None:
+        """The kernel compiled on this machine, once for an operator, if it answers a workload of the record."""
+        if self._tried or not possible(entry, self.task):
+            return None
+        self._tried = True
+        begun = time.monotonic()
+        try:
+            made, path = rebuilt(entry, self.task, compiled)
+            kernel = template.Kernel(path, made.signature)
+            if recheck.quarantined(kernel, self.task, entry, made, device, always=True):
+                return None
+        except (RegistryError, OSError, ImportError, AttributeError, RuntimeError):
+            return None  # the first reason is the one to tell
+        seconds = time.monotonic() - begun
+        warnings.warn(f"{why}; compiled anew in {seconds:.1f} s and checked", FallbackWarning, stacklevel=2)
+        return kernel
 
     def _load(self, entry: Entry, compiled: CompiledObject) -> Kernel:
         if compiled.sha256 not in self._objects:
