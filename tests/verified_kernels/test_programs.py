@@ -236,6 +236,7 @@ def test_without_a_twin_in_the_registry_the_reference_is_differentiated(homes, l
     assert all(v.grad is not None for v in inputs.values())
 
 
+@pytest.mark.slow
 def test_the_gradient_goes_through_torch_compile_whole(both):
     inputs = drawn(SMALL, requires_grad=True)
     step = torch.compile(lambda **named: both(**named)[0], fullgraph=True, backend="aot_eager")
@@ -276,3 +277,9 @@ def test_a_twin_that_reads_something_else_is_named():
 
     with pytest.raises(TaskError, match="mlp_swiglu_bwd reads 'mask', which is no input"):
         pair(load_task("mlp_swiglu"), SimpleNamespace(task=mlp_swiglu_bwd))
+
+
+@pytest.mark.slow
+def test_torchs_own_checks_of_an_operator_pass(both):
+    inputs = tuple(drawn(SMALL, requires_grad=True).values())
+    torch.library.opcheck(both.overload, inputs)
