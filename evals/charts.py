@@ -52,7 +52,7 @@ def strips(values: Mapping[str, Sequence[tuple[str, float]]], x: Axis, mark: flo
     """One row a contestant: a dot a task (name, value), and a bar at the median."""
     rows = [(name, found) for name, found in values.items() if found]
     height = TOP + BOTTOM + 34 * max(len(rows), 1)
-    left = 190
+    left = 200
     parts = [_text(left + (WIDTH - left - RIGHT) / 2, height - 8, x.title, "middle")]
     for tick in x.ticks:
         at = x.place(tick, left, WIDTH - RIGHT)

@@ -100,7 +100,8 @@ def _groups(results: Results) -> list[tuple[str, str, int, dict[str, Group]]]:
     for score in results.scores:
         for group in () if score.library else score.groups:
             lines.setdefault((group.by, group.value), {})[score.label] = group
-    return [(by, value, max(g.tasks for g in found.values()), found) for (by, value), found in lines.items()]
+    found = ((kind, lines[kind]) for kind in table.in_order(lines))
+    return [(by, value, max(g.tasks for g in groups.values()), groups) for (by, value), groups in found]
 
 
 def _score(score: Score, measured: bool) -> dict[str, tuple[str, float | str | None]]:

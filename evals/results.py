@@ -13,7 +13,7 @@ from .compare import Pair
 from .evalset import EvalSet, LoadedSet, read_set
 from .rows import Row
 from .run_folder import RunFolder, RunSpec
-from .scores import HAND_WRITTEN, Score, score_rows
+from .scores import HAND_WRITTEN, TRANSLATORS, Score, score_rows
 
 RESULTS, PAGE = "results.json", "report.html"
 
@@ -156,6 +156,12 @@ def _notes(
                     f"{model} ({tier}): {made} of {asked} samples are there; its scores are of those alone, and not "
                     "comparable with whole ones."
                 )
+    for model, tier in sorted(counts):
+        if model in TRANSLATORS and counts[model, tier] < tasks and spec.shard == "1/1":
+            notes.append(
+                f"{model} has rows of {counts[model, tier]} of {tasks} tasks, for it knows those of one product alone; "
+                "comparisons in pairs are on the tasks that both have."
+            )
     if spec.shard != "1/1":
         notes.append(f"This is part {spec.shard} of a run; merge the parts before comparing.")
     if environments > 1:

@@ -18,6 +18,8 @@ from .rows import Row, geometric_mean
 FAST = (1.0, 1.1, 1.25, 1.5)
 WITHIN = (1.02, 1.05, 1.10)
 HAND_WRITTEN = "hand-written"
+TRANSLATORS = ("builtin:tracer", "builtin:search")
+"""Baselines that begin with the reference itself, where it has one product."""
 LIBRARIES = {"torch.compile": "compile", "eager": "eager"}
 """Baselines that were timed beside every kernel, by their names in the timing."""
 

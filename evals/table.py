@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -120,11 +122,17 @@ def _groups(results: Results) -> Table:
     what = "pass@1, speed-up over all tasks" if results.measured else "checked@1"
     table = _table(f"By kind of task: {what}", "by", "", "tasks", *(escape(s.label) for s in asked))
     groups = {(s.label, g.by, g.value): g for s in asked for g in s.groups}
-    for by, value in dict.fromkeys((g.by, g.value) for s in asked for g in s.groups):
+    for by, value in in_order((g.by, g.value) for s in asked for g in s.groups):
         found = [groups.get((s.label, by, value)) for s in asked]
         tasks = max(g.tasks for g in found if g)
         table.add_row(by, value, str(tasks), *(kind(g) if g else "-" for g in found))
     return table
+
+
+def in_order(kinds: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Sorts of tasks and their kinds, each once: levels, then families, then what is published."""
+    sorts = ("level", "family", "published")
+    return sorted(set(kinds), key=lambda kind: (sorts.index(kind[0]), kind[1]))
 
 
 def kind(group: Group) -> str:
