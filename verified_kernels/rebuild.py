@@ -9,27 +9,27 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from ..tasks import ProgramTask, Task
+from ..tasks import Task
 from .errors import RegistryError
 from .record import CompiledObject
 from .store import Entry
 
 
-def possible(entry: Entry, task: Task) -> bool:
-    """Whether the entry holds a graph of one product: what somebody else wrote in CuTeDSL the gate alone compiles."""
-    return entry.record.tier == "closed" and entry.graph is not None and not isinstance(task, ProgramTask)
+def possible(entry: Entry) -> bool:
+    """Whether the entry holds graphs: what somebody else wrote in CuTeDSL the gate alone compiles."""
+    return entry.record.tier == "closed" and bool(entry.graphs)
 
 
 def rebuilt(entry: Entry, task: Task, compiled: CompiledObject) -> tuple[CompiledObject, Path]:
     """The object as this machine's compiler makes it, and where it lies. Raises RegistryError where it cannot be."""
-    graph = entry.graph
-    if graph is None or not possible(entry, task):
+    graph = entry.graphs.get(compiled.stage)
+    if graph is None or not possible(entry):
         raise RegistryError(f"{entry.name} is compiled by the gate alone; verify it here")
     from ..gate.frame import frame_of
     from ..templates.compile import Compiler
     from ..templates.generate import generate
 
-    made = generate(graph, frame_of(task, compiled.storage), compiled.signature.schedule)
+    made = generate(graph, frame_of(task.parts[compiled.stage], compiled.storage), compiled.signature.schedule)
     with Compiler() as compiler:
         done = compiler.submit(made.source, made.signature).result()
     if done.object is None or done.signature is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Protocol
@@ -213,28 +214,32 @@ class Runner:
         found = self._kernels.get((compiled.sha256, device))
         if found is None:
             try:
-                loaded = {stage: self._load(entry, o) for stage, o in objects.items()}
-                found = Assembled(self.task, loaded) if isinstance(self.task, ProgramTask) else loaded[""]
+                found = self._together({stage: self._load(entry, o) for stage, o in objects.items()})
                 found = recheck.quarantined(found, self.task, entry, compiled, device) or found
                 refused = False
             except (RegistryError, OSError, ImportError, AttributeError, RuntimeError) as error:
                 found = f"the compiled object {compiled.file} cannot be loaded: {str(error).splitlines()[0]}"
                 refused = isinstance(error, RegistryError)  # changed bytes are not mended
             if isinstance(found, str) and not refused:
-                found = self._anew(entry, compiled, device, found) or found
+                found = self._anew(entry, objects, device, found) or found
             self._kernels[compiled.sha256, device] = found
         return found
 
-    def _anew(self, entry: Entry, compiled: CompiledObject, device: torch.device, why: str) -> Kernel | None:
+    def _together(self, kernels: dict[str, Kernel]) -> Kernel:
+        return Assembled(self.task, kernels) if isinstance(self.task, ProgramTask) else kernels[""]
+
+    def _anew(self, entry: Entry, objects: dict[str, CompiledObject], device: torch.device, why: str) -> Kernel | None:
         """The kernel compiled on this machine, once for an operator, if it answers a workload of the record."""
-        if self._tried or not possible(entry, self.task):
+        if self._tried or not possible(entry):
             return None
         self._tried = True
         begun = time.monotonic()
         try:
-            made, path = rebuilt(entry, self.task, compiled)
-            kernel = template.Kernel(path, made.signature)
-            if recheck.quarantined(kernel, self.task, entry, made, device, always=True):
+            with ThreadPoolExecutor(len(objects)) as pool:
+                made = list(pool.map(lambda o: rebuilt(entry, self.task, o), objects.values()))
+            kernel = self._together({o.stage: template.Kernel(path, o.signature) for o, path in made})
+            new = joined({o.stage: o for o, _ in made}) if isinstance(self.task, ProgramTask) else made[0][0]
+            if recheck.quarantined(kernel, self.task, entry, new, device, always=True):
                 return None
         except (RegistryError, OSError, ImportError, AttributeError, RuntimeError):
             return None  # the first reason is the one to tell

@@ -8,6 +8,7 @@ does not exist.  So a reader needs no lock, and a writer that is killed leaves n
 from __future__ import annotations
 
 import hashlib
+import json
 import lzma
 import os
 import shutil
@@ -52,6 +53,14 @@ class Entry:
     @property
     def graph(self) -> Graph | None:
         return Graph.model_validate_json((self.path / GRAPH).read_text()) if GRAPH in self.record.files else None
+
+    @property
+    def graphs(self) -> dict[str, Graph]:
+        """The epilogues as data by stage, where the tier has them; "" names the only one of a plain task."""
+        if GRAPHS in self.record.files:
+            found = json.loads((self.path / GRAPHS).read_text())
+            return {stage: Graph.model_validate(graph) for stage, graph in found.items()}
+        return {"": graph} if (graph := self.graph) else {}
 
     def library(self, compiled: CompiledObject) -> bytes:
         """The unpacked shared library of one of the record's objects. Raises RegistryError if it is damaged."""

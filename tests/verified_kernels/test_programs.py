@@ -193,6 +193,29 @@ def test_a_formula_between_products_is_part_of_the_launch(homes, launched):
         assert errors.ok, f"{name}: {errors}"
 
 
+def test_objects_that_cannot_be_loaded_are_compiled_anew_stage_by_stage(homes, launched, monkeypatch):
+    task, right, made = load_task("mlp_swiglu"), runner.template.Kernel, []
+
+    class Kernel(right):
+        def __init__(self, path, signature):
+            if "anew" not in path.name:
+                raise OSError("invalid ELF header")
+            super().__init__(path, signature)
+
+    def rebuilt(entry, task, compiled):
+        assert set(entry.graphs) == {"up", "down"} and entry.graphs[compiled.stage].uses_accumulator
+        made.append(compiled.stage)
+        return compiled, homes / "anew.so"
+
+    monkeypatch.setattr(runner.template, "Kernel", Kernel)
+    monkeypatch.setattr(runner, "rebuilt", rebuilt)
+    admit(evaluation("mlp_swiglu", homes), task, author="hand-written")
+    with pytest.warns(FallbackWarning, match="compiled anew in .* s and checked"):
+        y, _ = load("mlp_swiglu", strict=True)(**(inputs := drawn(SMALL)))
+    assert sorted(made) == ["down", "up"]
+    close(y, task.reference(**{k: v.double() for k, v in inputs.items()})["y"])
+
+
 @pytest.fixture
 def both(homes, launched):
     for name in ("mlp_swiglu", "mlp_swiglu_bwd"):

@@ -41,7 +41,7 @@ def unusable(fake_kernel, monkeypatch, tmp_path):
 
     monkeypatch.setattr(runner.template, "Kernel", Kernel)
     monkeypatch.setattr(runner, "rebuilt", made)
-    monkeypatch.setattr(runner, "possible", lambda entry, task: True)
+    monkeypatch.setattr(runner, "possible", lambda entry: True)
     return compiled
 
 
