@@ -161,7 +161,7 @@ def run_all(
     limit_s: float | None = None,
 ) -> list[Outcome]:
     """Put attacks through the gate one after another, a line each; begins none after limit_s seconds."""
-    outcomes = []
+    outcomes: list[Outcome] = []
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="codasmith-attacks-") as folder:
         for attack in chosen:

@@ -52,4 +52,6 @@ def _with_stage(one: Evaluation, stage: StageResult) -> Evaluation:
     kept = tuple(s for s in one.verdict.stages if s.stage != "sanitizer")
     status = "refused" if stage.outcome == "failed" else one.verdict.status
     verdict = one.verdict.model_copy(update={"stages": (*kept, stage), "status": status})
-    return replace(one, verdict=verdict, **({"objects": {}, "signatures": {}} if status == "refused" else {}))
+    if status == "refused":
+        return replace(one, verdict=verdict, objects={}, signatures={})
+    return replace(one, verdict=verdict)
