@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +24,54 @@ from .sizes import Value, sizes_of
 Run = Callable[[tuple[Any, ...]], tuple[torch.Tensor, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A stage ready to run; tensors by their places among inputs and all that is written."""
+
+    run: Run
+    reads: list[int]
+    writes: list[int]
+    done: list[int]
+    """What no later stage reads."""
+
+
+class Launch:
+    """A program bound to the shapes, dtypes and device of its inputs: from their values to its outputs in order."""
+
+    def __init__(self, steps: tuple[Step, ...], outputs: tuple[int, ...], extra: int, device: torch.device):
+        self._steps, self._outputs, self._extra, self._device = steps, outputs, extra, device
+        self._needed: dict[frozenset[int], tuple[Step, ...]] = {}
+
+    def __call__(self, values: tuple[Value, ...]) -> tuple[torch.Tensor, ...]:
+        return self._run(self._steps, values)
+
+    def only(self, values: tuple[Value, ...], wanted: frozenset[int]) -> tuple[torch.Tensor | None, ...]:
+        """The outputs of these places, and None for others that no stage had to run for."""
+        if wanted not in self._needed:
+            places, steps = {self._outputs[i] for i in wanted}, []
+            for step in reversed(self._steps):
+                if not places.isdisjoint(step.writes):
+                    steps.append(step)
+                    places.update(step.reads)
+            self._needed[wanted] = tuple(reversed(steps))
+        return self._run(self._needed[wanted], values)
+
+    def _run(self, steps: tuple[Step, ...], values: tuple[Value, ...]) -> tuple[Any, ...]:
+        index = self._device.index
+        if index is not None and torch._C._cuda_getDevice() != index:
+            with torch.cuda.device(self._device):
+                return self._run(steps, values)
+        held: list[Any] = [*values, *[None] * self._extra]
+        for step in steps:
+            made = step.run(tuple([held[i] for i in step.reads]))
+            for i, tensor in zip(step.writes, made, strict=True):
+                held[i] = tensor
+            del made, tensor
+            for i in step.done:
+                held[i] = None
+        return tuple([held[i] for i in self._outputs])
+
+
 class Assembled:
     """What the runner asks of a kernel, for a whole program. kernels: one a product, by stage."""
 
@@ -30,7 +79,7 @@ class Assembled:
         self.task, self.kernels = task, kernels
         self.signature = whole(task, next(iter(kernels.values())).signature)
 
-    def bound(self, inputs: dict[str, Any]) -> Run:
+    def bound(self, inputs: dict[str, Any]) -> Launch:
         """A launch on the current stream for all inputs of these shapes, dtypes and device."""
         task, signature = self.task, self.signature
         sizes = sizes_of(task, list(inputs.values()))
@@ -44,29 +93,12 @@ class Assembled:
         slots = {name: i for i, name in enumerate(known)}
         stages = task.program({}, sizes).stages
         last = {name: i for i, stage in enumerate(stages) for name in (*stage.reads, *stage.writes)}
-        steps: list[tuple[Run, list[int], list[int], list[int]]] = []
+        steps = []
         for i, stage in enumerate(stages):
             reads, writes, run = self._step(stage, known)
             done = [n for n in (*reads, *writes) if last[n] == i and n not in task.outputs]
-            steps.append((run, [slots[n] for n in reads], [slots[n] for n in writes], [slots[n] for n in done]))
-        outputs, extra = [slots[n] for n in task.outputs], len(slots) - len(inputs)
-        index = device.index
-
-        def launch(values: tuple[Value, ...]) -> tuple[torch.Tensor, ...]:
-            if index is not None and torch._C._cuda_getDevice() != index:
-                with torch.cuda.device(device):
-                    return launch(values)
-            held: list[Any] = [*values, *[None] * extra]
-            for run, reads, writes, done in steps:
-                made = run(tuple([held[i] for i in reads]))
-                for i, tensor in zip(writes, made, strict=True):
-                    held[i] = tensor
-                del made, tensor
-                for i in done:
-                    held[i] = None
-            return tuple([held[i] for i in outputs])
-
-        return launch
+            steps.append(Step(run, *([slots[n] for n in names] for names in (reads, writes, done))))
+        return Launch(tuple(steps), tuple(slots[n] for n in task.outputs), len(slots) - len(inputs), device)
 
     def _step(self, stage: Stage, known: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...], Run]:
         """Which tensors a stage reads and writes, in order, and what runs it."""

@@ -52,8 +52,7 @@ class _Differentiable(torch.autograd.Function):
             by_place: dict[int, torch.Tensor | None] = {}
         elif twin is not None and not twice and twin.serves(grads, wanted):
             outputs = dict(zip(twin.saved, saved[len(ctx.places) :], strict=True))
-            found = twin.gradients(grads, values, outputs, ctx.shapes)
-            by_place = {i: found[i] for i in wanted}
+            by_place = {**twin.gradients(grads, values, outputs, ctx.shapes, wanted)}
         else:
             by_place = _recomputed(ctx.task, values, grads, wanted, twice)
         return None, None, None, *(by_place.get(i) for i in range(len(values)))

@@ -8,12 +8,14 @@ costs several, so a call that nothing watches and whose kind was seen before goe
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from ..tasks import Task
 from . import gradient, unfused
+from .assembly import Launch
 from .errors import InputError
 from .runner import Runner
 from .sizes import Value, sizes_of
@@ -82,6 +84,15 @@ class Operator:
     def gradient(self) -> Operator | None:
         """The operator that computes the gradient; None where the reference, run again, is differentiated."""
         return self._runner.twin.operator if self._runner.twin else None
+
+    def only(self, inputs: tuple[Value, ...], wanted: frozenset[int]) -> Sequence[Any]:
+        """The outputs of these places; others may be None, where a program need not run all its stages."""
+        if len(wanted) < len(self.task.outputs) and not torch.compiler.is_compiling():
+            plan = self._runner.remembered(inputs)
+            if plan is not None and isinstance(plan.launch, Launch):
+                return plan.launch.only(inputs, wanted)
+        found = self(*inputs)
+        return found if isinstance(found, tuple | list) else (found,)
 
     def why_not(self, *inputs: Value, **named: Value) -> str | None:
         """Why these inputs would run the reference, in one sentence; None if the kernel takes them."""

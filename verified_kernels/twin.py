@@ -46,8 +46,9 @@ class Twin:
         inputs: Sequence[Any],
         outputs: dict[int, torch.Tensor],
         shapes: Sequence[tuple[torch.Size, torch.dtype]],
+        wanted: Sequence[int],
     ) -> dict[int, torch.Tensor]:
-        """By the place of each input that has one, its gradient in the input's dtype.
+        """By the place of each wanted input, its gradient in the input's dtype.
 
         outputs: the forward outputs in `saved`. shapes: of all forward outputs, for a gradient that did not come.
         """
@@ -60,9 +61,8 @@ class Twin:
                 values.append(torch.zeros(shape, dtype=dtype, device=device) if grad is None else grad.contiguous())
             else:
                 values.append(outputs[place] if kind == "output" else inputs[place])
-        found = self.operator(*values)
-        found = found if isinstance(found, tuple | list) else (found,)
-        return {place: found[i].to(inputs[place].dtype) for place, i in self.gives.items()}
+        found = self.operator.only(tuple(values), frozenset(self.gives[place] for place in wanted))
+        return {place: found[self.gives[place]].to(inputs[place].dtype) for place in wanted}
 
 
 def pair(task: ProgramTask, operator: Operator) -> Twin:

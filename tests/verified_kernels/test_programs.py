@@ -239,6 +239,19 @@ def test_the_gradient_is_the_twins(both, launched):
     assert both.gradient is not None and both.gradient.task.name == "mlp_swiglu_bwd"
 
 
+def test_stages_whose_gradients_nobody_wants_do_not_run(both, launched):
+    inputs = drawn(SMALL)
+    inputs["x"].requires_grad_()
+    full = drawn(SMALL, requires_grad=True)
+    expected = torch.autograd.grad(both(**full)[0].sum(), full["x"])[0]
+    for ran in (["gates", "weight_down", "input", "weight_up"], ["gates", "input"]):  # the first call looks them up
+        y, _ = both(**inputs)
+        launched.clear()
+        (found,) = torch.autograd.grad(y.sum(), inputs["x"])
+        assert [c.split()[0] for c in launched] == ran
+        assert torch.equal(found, expected)
+
+
 def test_what_the_twin_does_not_give_the_reference_does(both, launched):
     inputs = drawn(SMALL, requires_grad=True)
     y, z = both(**inputs)
