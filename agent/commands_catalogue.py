@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,10 +57,18 @@ def show_task(task: TaskArgument, as_json: JsonOption = False) -> None:
             "between": {n: str(t) for n, t in found.everything.items() if n not in {**found.tensors, **found.outputs}},
             "inputs": {name: str(t) for name, t in found.tensors.items()},
             "outputs": {name: str(t) for name, t in found.outputs.items()},
+            "domain": _domain(found),
             "workloads": [w.label for w in found.workloads()],
             "reference": found.source,
         }
         voice.answer(document, lambda console: _show_task(console, found, document))
+
+
+def _domain(task: Task) -> dict[str, int]:
+    """By symbol, of what a legal size is a multiple; every size is at least that."""
+    from ..tasks.domain import symbol_step
+
+    return {s: math.lcm(*(symbol_step(part, s) for part in task.parts.values())) for s in task.symbols}
 
 
 def _products(task: Task) -> str:
@@ -86,6 +95,8 @@ def _show_task(console: Console, task: Task, document: dict[str, Any]) -> None:
     for kind in ("inputs", "between", "outputs"):
         for name, tensor in document[kind].items():
             console.print(f"{kind.removesuffix('s'):<8} {name}: {escape(tensor)}", soft_wrap=True)
+    sizes = ("any" if step == 1 else f"a multiple of {step}" for step in document["domain"].values())
+    console.print(f"domain   {'; '.join(f'{s} {words}' for s, words in zip(document['domain'], sizes, strict=True))}")
     console.print(f"timed    {'; '.join(document['workloads'])}\n", soft_wrap=True)
     if console.is_terminal:
         console.print(Syntax(task.source, "python", background_color="default"))
@@ -113,13 +124,19 @@ def list_kernels(
 @kernels.command("show")
 def show_kernel(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A task's name, or TASK/DIGEST for one of its kernels.")],
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Write the tax over shapes to a .svg or .png.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """One admitted kernel: its source and its record."""
+    """One admitted kernel: its source, its record, and its tax over the shapes that were timed."""
     with speaking(as_json) as voice:
         from .. import verified_kernels
 
         found = verified_kernels.describe(name)
+        if plot is not None:
+            verified_kernels.save_plot(found.record, found.listing.name, plot)
+            voice.progress.say(f"plotted to {plot}")
         document = {"command": "kernels show", "exit_code": 0, **found.model_dump(mode="json")}
         voice.answer(document, lambda console: console.print(verified_kernels.render(found)))
 

@@ -13,6 +13,7 @@ from .errors import AdmissionError, FallbackWarning, InputError, OutsideDomain, 
 from .export import export
 from .load import find, load
 from .operator import Operator
+from .plot import save as save_plot
 from .record import Author, Record
 from .show import describe, list_entries, problems, render, render_list
 from .store import Entry, stores
@@ -37,5 +38,6 @@ __all__ = [
     "problems",
     "render",
     "render_list",
+    "save_plot",
     "stores",
 ]

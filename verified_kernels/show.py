@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..tasks import Task, TaskError
+from . import plot
 from .errors import RegistryError
 from .load import find, resolve, stale
 from .record import Evidence, Measure, Record
@@ -129,6 +130,8 @@ def render(description: Description) -> RenderableType:
     ]
     for evidence in record.evidence:
         parts += [Text(""), _times(evidence)]
+        if (bars := plot.in_terminal(evidence)) is not None:
+            parts += [Text(""), bars]
     if listing.note:
         parts.append(Text(f"\n{listing.note}", style="yellow"))
     return Group(*parts)
