@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +19,7 @@ from ..tasks.tensor import DTYPES
 from .buffers import BufferSet, place
 from .job import Chain, Job, Object, Refused
 from .patterns import diagnose
+from .shapes import drawn
 from .tolerance import exact_outputs, judge
 from .tune import bind
 from .verdict import Finding, StageResult
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from .referee import Referee
 
 RUNS = 3
+DRAWN = 2
+"""Workloads of sizes that are drawn with the seed, so that no kernel can be right only on the sizes that it knows."""
 
 
 def check(referee: Referee, job: Job) -> list[StageResult]:
@@ -35,7 +39,8 @@ def check(referee: Referee, job: Job) -> list[StageResult]:
     worst = 0.0
     items = [item for item in job.candidate if item.schedule in job.gated]
     seen: dict[str, int] = {"runs": 0, "workloads": 0}
-    for workload in [*job.checked, *job.timed]:
+    unforeseen = drawn(job.task, job.storage, DRAWN, Random(job.seed))
+    for workload in [*job.checked, *unforeseen, *job.timed]:
         seeded = workload.model_copy(update={"seed": job.seed + workload.seed + 104729})
         (buffers,) = place(referee.arena, job.task, seeded, 1)
         answers = {item.schedule: _run(referee, job, item, buffers, seeded, seen) for item in items}
