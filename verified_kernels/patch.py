@@ -73,7 +73,7 @@ def unpatch(model: nn.Module) -> None:
 
 
 def _stacks(model: nn.Module, report: Report) -> list[Swap]:
-    swaps = []
+    swaps: list[Swap] = []
     for name, owner in list(model.named_modules()):
         for child, layers in list(owner.named_children()):
             if looks_like_llama(layers):

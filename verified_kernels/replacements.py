@@ -123,12 +123,14 @@ def looks_like_llama(layers: nn.Module) -> bool:
         isinstance(layers, nn.ModuleList)
         and len(layers) > 0
         and all(
-            {n for n, _ in layer.named_children()} == wanted
-            and {n for n, _ in layer.self_attn.named_children()} == set(PROJECTIONS)
-            and set(GATED) <= {n for n, _ in layer.mlp.named_children()}
+            _names(layer) == wanted and _names(layer.self_attn) == set(PROJECTIONS) and set(GATED) <= _names(layer.mlp)
             for layer in layers
         )
     )
+
+
+def _names(module: Any) -> set[str]:
+    return {name for name, _ in module.named_children()}
 
 
 def llama_layers(owner: nn.Module, child: str, layers: Any) -> Swap | str:
@@ -190,7 +192,7 @@ def _block(layer: Any, index: int) -> LlamaBlock | str:
 
 def _unfit(module: Any, parts: Iterable[str]) -> str:
     """Why these projections are not plain ones; empty if they are."""
-    dtypes = set()
+    dtypes: set[torch.dtype] = set()
     for part in parts:
         linear = getattr(module, part)
         if type(linear) is not nn.Linear:

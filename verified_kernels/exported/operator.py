@@ -34,7 +34,7 @@ class Operator:
         self.inputs, self.outputs = tuple(self.spec["inputs"]), self.spec["outputs"]
         self.accumulates = tuple(self.spec["accumulates"])
         self.__name__, self.__doc__ = self.spec["name"], self.spec["doc"]
-        self._signatures = [Signature.read(o["signature"]) for o in self.spec["objects"]]
+        self._signatures: list[Any] = [Signature.read(o["signature"]) for o in self.spec["objects"]]
         self._plans: dict[tuple, Any] = {}
         self._kernels: dict[tuple[int, int | None], Any] = {}
         self._warned = False

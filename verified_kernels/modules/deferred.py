@@ -75,7 +75,8 @@ def rotated(
     """RMSNorm, product with w [N, d], rotation of column pairs by table [M, N]: y [M, N]; and x, handed on."""
     if _wanted(normed.x, gamma, w):
         return _Rotated.apply(kernels, *normed, gamma, w, table)
-    return kernels.rotate(normed.g, w, normed.rstd, table), normed.x
+    y: Any = kernels.rotate(normed.g, w, normed.rstd, table)
+    return y, normed.x
 
 
 def projected(
@@ -101,7 +102,7 @@ def gated(
         behind = next_gamma if next_gamma is None else next_gamma.detach()
         found = _Gated.apply(kernels, *normed, gamma, w_gate_up, w_down, behind, next_eps)
     else:
-        o = kernels.gate(normed.g, w_gate_up, normed.rstd)
+        o: Any = kernels.gate(normed.g, w_gate_up, normed.rstd)
         found = _down(kernels, o, w_down, normed.x, next_gamma, next_eps)
     return Normed(*found) if next_gamma is not None else found
 

@@ -116,16 +116,21 @@ class _Weights:
 
     @staticmethod
     def of(block: LlamaBlock, x: torch.Tensor) -> _Weights:
-        tensors = (
-            block.input_layernorm.weight,
-            block.self_attn.qkv_weight,
-            block.self_attn.o_proj.weight,
-            block.post_attention_layernorm.weight,
-            block.mlp.gate_up_weight,
-            block.mlp.down_proj.weight,
+        attention, mlp, before, behind = (
+            block.self_attn,
+            block.mlp,
+            block.input_layernorm,
+            block.post_attention_layernorm,
         )
         return _Weights(
-            *(w.to(x.dtype) for w in tensors), _eps(block.input_layernorm), _eps(block.post_attention_layernorm)
+            norm=before.weight.to(x.dtype),
+            qkv=attention.qkv_weight.to(x.dtype),
+            o=attention.o_proj.weight.to(x.dtype),
+            post_norm=behind.weight.to(x.dtype),
+            gate_up=mlp.gate_up_weight.to(x.dtype),
+            down=mlp.down_proj.weight.to(x.dtype),
+            eps=_eps(before),
+            post_eps=_eps(behind),
         )
 
 
@@ -147,8 +152,8 @@ class _Attention(nn.Module):
 
     def attend(self, qkv: torch.Tensor, mask: torch.Tensor | None, cache: Any) -> torch.Tensor:
         """[batch, tokens, (heads + 2 kv_heads) * head_dim] to [batch * tokens, heads * head_dim]."""
-        parts = qkv.unflatten(-1, (-1, self.head_dim)).split((self.heads, self.kv_heads, self.kv_heads), 2)
-        return attend(*parts, mask, cache, self.layer_idx).flatten(0, 1)
+        q, k, v = qkv.unflatten(-1, (-1, self.head_dim)).split((self.heads, self.kv_heads, self.kv_heads), 2)
+        return attend(q, k, v, mask, cache, self.layer_idx).flatten(0, 1)
 
 
 _PARTS = ("q_proj.weight", "k_proj.weight", "v_proj.weight")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -37,13 +36,11 @@ class QKNormRoPE(nn.Module):
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
         self.head_dim = getattr(config, "head_dim", None) or config.hidden_size // self.heads
         self.eps = config.rms_norm_eps
-        for name, heads in (("q", self.heads), ("k", self.kv_heads)):
-            weight = torch.empty(heads * self.head_dim, config.hidden_size, device=device, dtype=dtype)
-            nn.init.uniform_(weight, -1 / math.sqrt(config.hidden_size), 1 / math.sqrt(config.hidden_size))
-            self.register_parameter(f"{name}_weight", nn.Parameter(weight))
-            self.register_parameter(
-                f"{name}_gamma", nn.Parameter(torch.ones(self.head_dim, device=device, dtype=dtype))
-            )
+        how = {"device": device, "dtype": dtype}
+        self.q_weight = nn.Linear(config.hidden_size, self.heads * self.head_dim, bias=False, **how).weight
+        self.k_weight = nn.Linear(config.hidden_size, self.kv_heads * self.head_dim, bias=False, **how).weight
+        self.q_gamma = nn.Parameter(torch.ones(self.head_dim, **how))
+        self.k_gamma = nn.Parameter(torch.ones(self.head_dim, **how))
         self._plain, self._kept = (
             operator("linear_qknorm_rope", "linear_qknorm_rope_q"),
             operator("linear_qknorm_rope_q"),
