@@ -8,16 +8,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from itertools import accumulate
 
-import jinja2
 from markupsafe import Markup
 
 from .campaign_view import AttemptView, Campaign
 from .feedback import cut
 from .plot import Point, plot
+from .prompt import environment, packaged
 
 SHOWN_CHARS = 20_000
 """Of one answer; the journal has all of it."""
@@ -40,7 +38,7 @@ def render_page(campaign: Campaign) -> str:
     bases = {a.number: base_of(a, campaign.attempts) for a in campaign.attempts}
     shown = {a.number: compared(bases[a.number], a) for a in campaign.attempts}
     return (
-        _environment()
+        environment("pages", escape=True)
         .get_template("journal.html.j2")
         .render(
             campaign=campaign,
@@ -50,7 +48,7 @@ def render_page(campaign: Campaign) -> str:
             kind=_kind,
             cut=lambda text: cut(_visible(text), SHOWN_CHARS),
             visible=_visible,
-            style=Markup(_file("journal.css")),
+            style=Markup(packaged("pages/journal.css")),
         )
     )
 
@@ -126,18 +124,3 @@ def _visible(text: str) -> str:
     return "".join(
         c if c in "\n\t" or c.isprintable() or c == "\u00a0" else f"\\u{ord(c):04x}" for c in text.replace("\r\n", "\n")
     )
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FunctionLoader(_file),
-        undefined=jinja2.StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _file(name: str) -> str:
-    return (resources.files(__package__) / "pages" / name).read_text(encoding="utf-8")

@@ -45,7 +45,7 @@ def system_text(task: Task, tier: str = "closed", *, asked: bool = True) -> str:
         asked=asked,
         reference=render_reference(max(task.level, _example_task(name).level)) if tier == "closed" else "",
         example_task=task_text(_example_task(name), tier),
-        example_answer=_read(f"examples/{name}/{tier}.py").strip(),
+        example_answer=packaged(f"prompts/examples/{name}/{tier}.py").strip(),
     )
 
 
@@ -231,20 +231,22 @@ def _layout_notes(task: Task, tier: str) -> list[str]:
 
 def render(template: str, **values: Any) -> str:
     """A template of prompts/, filled in."""
-    return _environment().get_template(template).render(**values).strip() + "\n"
+    return environment("prompts").get_template(template).render(**values).strip() + "\n"
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment(folder: str, *, escape: bool = False) -> jinja2.Environment:
+    """The templates of a folder of this package. escape: for pages, where text must not become markup."""
     return jinja2.Environment(
-        loader=jinja2.FunctionLoader(_read),
+        loader=jinja2.FunctionLoader(lambda name: packaged(f"{folder}/{name}")),
         undefined=jinja2.StrictUndefined,
-        autoescape=False,
+        autoescape=escape,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
 
 
-def _read(name: str) -> str:
-    return (resources.files(__package__) / "prompts" / name).read_text(encoding="utf-8")
+def packaged(path: str) -> str:
+    """A text file of this package."""
+    return resources.files(__package__).joinpath(path).read_text(encoding="utf-8")

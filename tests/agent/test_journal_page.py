@@ -64,7 +64,7 @@ def test_a_view_tells_findings_stages_and_costs(run, code):
     assert [a.shown for a in found.attempts] == [(), (1,), (2,), (3,)]
     assert found.attempts[1].finding == "line 1: o is off by 2. Halve it."
     assert [a.tokens for a in found.attempts] == [120] * 4 and found.best.number == 4
-    assert found.ending.startswith("Ended: attempts; 4 attempts, 480 tokens, $0.0400")
+    assert found.ending.startswith("Ended: attempts; 4 attempts, 480 tokens (0 cached, 80 written), $0.0400")
     assert dict(found.facts)["goals"] == "tax 1"
 
 
