@@ -90,10 +90,9 @@ class Referee:
         from .timing import measure
         from .tune import tune
 
+        self.runners.begin(hostile=hostile)  # one that does not start is no candidate's fault
         with _lost("tune", "loading the compiled object"):
             self.runner.call("reset")
-            if hostile:
-                self.runners.isolate()
             for item in [*job.bare, *job.candidate]:
                 self._load(item)
         stages: tuple[tuple[tuple[str, ...], Callable], ...] = (

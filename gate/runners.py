@@ -24,7 +24,7 @@ LIMIT_S = 40.0
 
 
 class Runners:
-    """`current` is attached to the arena; `drop` ends it."""
+    """`begin` has one attached to the arena for a job, `current` is it, `drop` ends it."""
 
     def __init__(self, arena: Arena):
         self.arena = arena
@@ -36,18 +36,22 @@ class Runners:
         """The strictest way in which a runner has started here."""
         atexit.register(self.close)
 
-    @property
-    def current(self) -> Child:
-        """The runner, started anew where there is none. Raises ChildFailed where none starts."""
+    def begin(self, *, hostile: bool) -> None:
+        """Have a runner for a job; hostile: isolated further, before an object of the open tier is loaded."""
         if self._current is None or not self._current.alive:
             self.drop()
             self._current = self._start()
             self._next = _spawn()
-        return self._current
+        if hostile:
+            self.held = self._current.call("alone")["held"]
 
-    def isolate(self) -> None:
-        """Before an object of the open tier is loaded."""
-        self.held = self.current.call("alone")["held"]
+    @property
+    def current(self) -> Child:
+        """The job's runner. Raises ChildFailed where it has ended: no other takes its place within a job, for that one
+        would not be isolated."""
+        if self._current is None or not self._current.alive:
+            raise ChildFailed("the process has ended", "crash")
+        return self._current
 
     def stage(self, key: str, path: str) -> str:
         """Lay an object where the runner can read it, and nobody else's beside it; returns its path.

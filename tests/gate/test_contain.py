@@ -145,13 +145,17 @@ def made(tmp_path, monkeypatch):
 def test_a_lost_runner_is_replaced_by_one_that_has_imported_already(made, monkeypatch, trap, code):
     monkeypatch.setenv("LANG", "2")
     found = made()
+    found.begin(hostile=False)
     before = found.current.call("who")["pid"]
     folder = found._folder
     time.sleep(2.5)  # the next one imports meanwhile
     with pytest.raises(ChildFailed) as caught:
         found.current.call(trap)
     assert caught.value.code == code
+    with pytest.raises(ChildFailed, match="ended"):
+        _ = found.current  # nothing takes its place within the job
     began = time.monotonic()
+    found.begin(hostile=True)
     assert found.current.call("who")["pid"] != before
     assert time.monotonic() - began < 1.8
     assert not folder.exists() and found._folder.exists()
@@ -160,7 +164,7 @@ def test_a_lost_runner_is_replaced_by_one_that_has_imported_already(made, monkey
 def test_a_driver_that_does_not_start_contained_gets_a_weaker_way_and_it_is_said(made, monkeypatch):
     monkeypatch.setenv("TZ", "no whole")
     found = made()
-    found.current.call("who")
+    found.begin(hostile=False)
     assert found.held == {"files": "late"} and found._way == "late"
     stage = found.noted(StageResult(stage="tune", outcome="passed", note="128x128"))
     assert "files (late)" in stage.data["warning"] and stage.note.startswith("128x128; the runner lacks files")
@@ -168,18 +172,18 @@ def test_a_driver_that_does_not_start_contained_gets_a_weaker_way_and_it_is_said
 
 def test_a_way_that_worked_is_never_given_up_for_a_weaker_one(made, monkeypatch):
     found = made()
-    found.current.call("who")
+    found.begin(hostile=False)
     monkeypatch.setenv("TZ", "no whole")
     found.close()
     found._next = None
     with pytest.raises(ChildFailed):
-        _ = found.current
+        found.begin(hostile=False)
 
 
 def test_objects_are_laid_where_only_this_runner_reads_them(made, tmp_path):
     (tmp_path / "kernel.so").write_bytes(b"object")
     found = made()
-    found.current.call("who")
+    found.begin(hostile=False)
     staged = found.stage("abc", str(tmp_path / "kernel.so"))
     assert staged.endswith("/objects/abc.so") and staged.startswith(str(found._folder))
     # Laid again for the next candidate, a file that the runner has mapped must not change under it.
@@ -239,6 +243,21 @@ def test_a_runner_that_is_lost_twice_is(jobs, error, code):
 def test_a_gpu_without_memory_is_never_the_candidates_fault(jobs):
     with pytest.raises(RunnerLost):
         judge_twice(Judge(MEMORY, MEMORY), {"tier": "closed"}, jobs[1])
+
+
+def test_a_runner_that_does_not_start_is_never_the_candidates_fault():
+    class NoRunner:
+        def begin(self, *, hostile):
+            raise ChildFailed("RuntimeError: no CUDA device", "error")
+
+        def drop(self):
+            pass
+
+    judge = object.__new__(referee.Referee)
+    judge.runners = NoRunner()
+    with pytest.raises(ChildFailed) as caught:
+        judge.judge(types.SimpleNamespace(stages=[], bare=[], candidate=[]), hostile=False)
+    assert not isinstance(caught.value, RunnerLost)
 
 
 def test_a_job_that_says_nothing_of_its_tier_is_taken_for_hostile(jobs):
