@@ -1,0 +1,33 @@
+"""A query or key projection with QK-norm and rotary embedding: the RMSNorm of each head, then each pair turns.
+
+q = x W^T; z = q rsqrt(mean over the head of q^2 + 1e-6) gamma; (a, b) of z becomes (a cos - b sin, a sin + b cos).
+H heads of 128, columns ordered so that pairs are adjacent: x [M, K], w [128H, K], gamma [128H] (a head's weight,
+repeated for each head) and table [M, 128H] of alternating cos, sin give y [M, 128H].
+"""
+
+import torch
+from codasmith.tasks import Tensor, task
+
+
+@task(
+    gemm="x @ w.T",
+    level=3,
+    x=Tensor("M K"),
+    w=Tensor("128H K", scale="K**-0.5", layout="pairs"),
+    gamma=Tensor("128H", layout="pairs", low=0.5, high=1.5),
+    table=Tensor("M 128H", layout="pairs", low=-1.0, high=1.0),
+    out={"y": Tensor("M 128H", layout="pairs")},
+    workloads=[
+        {"M": 4096, "H": 32, "K": 4096},
+        {"M": 16384, "H": 32, "K": 4096},
+        {"M": 8192, "H": 64, "K": 8192},
+    ],
+)
+def linear_qknorm_rope(x, w, gamma, table):
+    """RMSNorm of each head (128 columns) of x @ w.T, times gamma; then column pairs turn by the table's angles."""
+    q = x @ w.T
+    heads = q.float().unflatten(-1, (-1, 128))
+    rstd = torch.rsqrt(heads.square().mean(-1, keepdim=True) + 1e-6)
+    a, b = ((heads * rstd).flatten(-2) * gamma).unflatten(-1, (-1, 2)).unbind(-1)
+    cos, sin = table.unflatten(-1, (-1, 2)).unbind(-1)
+    return {"y": torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)}

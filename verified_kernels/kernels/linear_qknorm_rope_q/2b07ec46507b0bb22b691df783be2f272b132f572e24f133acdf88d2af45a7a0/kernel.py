@@ -1,0 +1,10 @@
+"""RMSNorm of each head, then rotary embedding; the projection is stored too."""
+
+from codasmith.primitives import epilogue, head_sum, rotate, rsqrt, unpack
+
+
+@epilogue
+def linear_qknorm_rope_q(acc, gamma, table):
+    rstd = rsqrt(head_sum(acc * acc, 128) / 128 + 1e-6)
+    cos, sin = unpack(table)
+    return {"y": rotate(acc * rstd * gamma, cos, sin), "q": acc}

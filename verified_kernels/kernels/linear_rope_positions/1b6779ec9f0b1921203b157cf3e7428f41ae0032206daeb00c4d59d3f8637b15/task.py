@@ -1,0 +1,31 @@
+"""Rotary embedding of a projection with the angles computed in the kernel: angle = position_m frequency_j.
+
+No table of M x N is read.  Su et al. 2021, arXiv 2104.09864.  x [M, K], w [N, K] with rows ordered so that pairs are
+adjacent, positions [M] in float32, frequencies [N] in float32 with the frequency of each pair standing twice (the
+first of each two counts) give y [M, N].
+"""
+
+import torch
+from codasmith.tasks import Tensor, task
+
+
+@task(
+    gemm="x @ w.T",
+    level=2,
+    x=Tensor("M K"),
+    w=Tensor("N K", scale="K**-0.5", layout="pairs"),
+    positions=Tensor("M", "f32", low=0.0, high=2048.0),
+    frequencies=Tensor("N", "f32", layout="pairs", low=0.0, high=1.0),
+    out={"y": Tensor("M N", layout="pairs")},
+    workloads=[
+        {"M": 4096, "N": 4096, "K": 4096},
+        {"M": 8192, "N": 8192, "K": 8192},
+        {"M": 16384, "N": 4096, "K": 4096},
+    ],
+)
+def linear_rope_positions(x, w, positions, frequencies):
+    """Turn adjacent column pairs of x @ w.T by the angle position * frequency."""
+    a, b = (x @ w.T).unflatten(-1, (-1, 2)).unbind(-1)
+    angle = positions[:, None] * frequencies.unflatten(-1, (-1, 2))[:, 0]
+    cos, sin = torch.cos(angle), torch.sin(angle)
+    return {"y": torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)}

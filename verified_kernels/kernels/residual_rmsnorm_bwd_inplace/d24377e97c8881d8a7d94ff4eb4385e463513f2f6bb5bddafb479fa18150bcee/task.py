@@ -1,0 +1,35 @@
+"""Backward of a residual RMSNorm, added in place to the gradient of the residual stream.
+
+With c = h rstd and s_m = (1/d) sum_o y grad_y, reduced by the kernel that produced dy (CODA, arXiv 2605.19269).
+dx += (D gamma - c s) rstd with D = dy W; c gamma and grad_gamma as in residual_rmsnorm_bwd.
+dy [M, K], w [K, N], h [M, N], gamma [N], rstd and s [M] in float32, dx [M, N] give dx [M, N], changed in place,
+c_gamma [M, N] and grad_gamma [N] in float32.
+"""
+
+from codasmith.tasks import Tensor, task
+
+
+@task(
+    gemm="dy @ w",
+    level=3,
+    dy=Tensor("M K"),
+    w=Tensor("K N", scale="K**-0.5"),
+    h=Tensor("M N"),
+    gamma=Tensor("N", low=0.5, high=1.5),
+    rstd=Tensor("M", "f32", low=0.5, high=1.5),
+    s=Tensor("M", "f32", scale=0.5),
+    dx=Tensor("M N"),
+    out={"dx": Tensor("M N"), "c_gamma": Tensor("M N"), "grad_gamma": Tensor("N", "f32")},
+    accumulates="dx",
+    workloads=[
+        {"M": 4096, "N": 4096, "K": 4096},
+        {"M": 8192, "N": 8192, "K": 8192},
+        {"M": 16384, "N": 4096, "K": 4096},
+    ],
+)
+def residual_rmsnorm_bwd_inplace(dy, w, h, gamma, rstd, s, dx):
+    """dx plus the gradient through the norm; the normed h times gamma; the gradient of gamma."""
+    d = dy @ w
+    c = h * rstd[:, None]
+    dx = dx + (d * gamma - c * s[:, None]) * rstd[:, None]
+    return {"dx": dx, "c_gamma": c * gamma, "grad_gamma": (d * c).sum(0)}
