@@ -6,20 +6,23 @@ import re
 import types
 from collections import Counter
 from importlib.resources import files
+from random import Random
+from unittest.mock import Mock
 
 import pytest
 import torch
 from codasmith import gate
-from codasmith.gate import baselines, canary, stopwatch, timing
+from codasmith.gate import baselines, canary, numerics, stopwatch, timing
 from codasmith.gate.arena import Arena, View
 from codasmith.gate.frame import frame_of
 from codasmith.gate.job import Job, Object
 from codasmith.gate.referee import Referee
 from codasmith.gate.runner import Runner
+from codasmith.gate.shapes import drawn
 from codasmith.gate.stages import interpret_program, read_program
 from codasmith.gate.tune_program import chains
 from codasmith.primitives import evaluate
-from codasmith.tasks import Workload, load_task, program_tasks
+from codasmith.tasks import Workload, draw, legal, load_task, oracle, program_tasks
 from codasmith.tasks.layout import to_kernel
 from codasmith.templates.generate import generate
 from codasmith.templates.schedule import SCHEDULES
@@ -96,6 +99,16 @@ def test_the_open_tier_is_refused_in_one_sentence():
     )
 
 
+@pytest.mark.parametrize("name", program_tasks())
+def test_sizes_drawn_for_a_program_are_legal_and_its_reference_stands_them(name):
+    task = load_task(name)
+    for workload in drawn(task, "bf16", 3, Random(1)):
+        sizes = {s: min(n, 96) if s != "S" else n for s, n in workload.sizes.items()}
+        assert legal(task, workload.sizes) is None
+        if legal(task, sizes) is None:
+            assert set(oracle(task, draw(task, workload.model_copy(update={"sizes": sizes})))) == set(task.outputs)
+
+
 def test_every_gated_schedule_is_in_a_chain_and_each_workloads_best_together():
     gated = {"up": ["a", "b", "c"], "down": ["a"]}
     tuned = [
@@ -156,6 +169,7 @@ def judged(monkeypatch, tmp_path):
     monkeypatch.setattr(timing, "WARM_S", 0.0)
     monkeypatch.setattr(timing, "MOST_SETS", 2)
     monkeypatch.setattr(stopwatch, "repetitions", lambda *a: 1)
+    monkeypatch.setattr(numerics, "DRAWN", 0)
     monkeypatch.setattr(canary, "probe", lambda: 0.2)
     monkeypatch.setattr(baselines, "recorded", lambda calls: lambda times: [c() for _ in range(times) for c in calls])
 
@@ -182,9 +196,7 @@ def judged(monkeypatch, tmp_path):
             change(runner)
         referee = Referee.__new__(Referee)
         referee.arena, referee.environment = arena, {"gpu": "NVIDIA H200"}
-        referee.runners = types.SimpleNamespace(
-            current=runner, drop=lambda: None, noted=lambda stage: stage, stage=lambda key, path: path
-        )
+        referee.runners = Mock(current=runner, noted=lambda stage: stage, stage=lambda key, path: path)
         return referee.judge(job, hostile=False), job, runner
 
     return judge
