@@ -61,8 +61,6 @@ def run(
     model = make_model(model, **(model_options or {})) if isinstance(model, str) else model
     budget = budget or Budget()
     chosen = make_strategy(strategy, width)
-    if target_tax is None and target_speedup is None and patience is None:
-        patience = getattr(model, "gives_up_after", None)
     stops = Stops(target_tax, target_speedup, patience)
     path = Path(journal) if journal is not None else _new_path(task.name, model.name)
     gate, admit = gate_and_admit(storage, cpu_only)

@@ -83,6 +83,8 @@ def run(
     target_tax, target_speedup, patience: see `stops.Stops`. strategy: `refine` by default; see `strategies`.
     Raises ModelError where the model does not answer at all; once an attempt has its verdict, that ends the run.
     """
+    if target_tax is None and target_speedup is None and patience is None:
+        patience = getattr(model, "gives_up_after", None)
     stops, plan = Stops(target_tax, target_speedup, patience), strategy or Refine()
     state = _Run(task, model, budget, gate, journal, admit, tier, stops, plan, progress or Progress.silent())
     failure = None

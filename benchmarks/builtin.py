@@ -92,9 +92,10 @@ def _measure(task: Task, options: argparse.Namespace) -> Row:
     judge, name = _gate(options), f"{time.strftime('%Y%m%d-%H%M%S')}-{task.name}.jsonl"
     row: Row = {"task": task.name, "level": task.level, "storage": options.storage}
     with tempfile.TemporaryDirectory() as scratch, Journal((options.journals or Path(scratch)) / name) as journal:
-        budget, patience = Budget(attempts=options.attempts), BuiltinSearch.gives_up_after
         try:
-            result = loop.run(task, BuiltinSearch(), budget=budget, gate=judge, journal=journal, patience=patience)
+            result = loop.run(
+                task, BuiltinSearch(), budget=Budget(attempts=options.attempts), gate=judge, journal=journal
+            )
         except ModelError as error:  # the tracer says what it cannot translate
             return row | {"tracer": "refused", "search": "refused", "why": str(error)}
     first, best = result.attempts[0], result.best

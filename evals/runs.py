@@ -220,6 +220,7 @@ class _Asked:
 
     def __init__(self, model: Model, stopping: threading.Event, tracing: threading.Lock):
         self._model, self._stopping, self.name = model, stopping, model.name
+        self.gives_up_after = getattr(model, "gives_up_after", None)
         self._held: AbstractContextManager = tracing if model.name in BASELINES else nullcontext()
 
     def prepare(self, task: Any) -> None:

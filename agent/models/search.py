@@ -65,15 +65,15 @@ class BuiltinSearch:
         self._task: Task | None = None
         self._traced: Graph | None = None
         self._seen: set[str] = set()
+        self._before: list[Names] = []
 
     def prepare(self, task: Task) -> None:
         """Take the task that the next answers are for."""
-        self._task, self._traced, self._seen = task, None, set()
+        self._task, self._traced, self._seen, self._before = task, None, set(), []
 
     def recall(self, answers: Sequence[str]) -> None:
         """Know what it said before the run was stopped, so as not to say it again."""
-        if answers:
-            self._seen.update(self._rewritten(_names(text)).digest for text in answers)
+        self._before = [_names(text) for text in answers]
 
     def answer(self, messages: Sequence[Message], *, max_tokens: int, on_text: OnText | None = None) -> Answer:
         """The next proposal, in a fenced block.
@@ -96,6 +96,7 @@ class BuiltinSearch:
         return Answer(text=text, usage=Usage(dollars=0.0), model=self.name, seconds=time.monotonic() - began)
 
     def _next(self, base: Names) -> tuple[Graph, Names]:
+        self._seen.update(self._rewritten(names).digest for names in self._before)
         for names in _neighbours(base):
             graph = self._rewritten(names)
             if graph.digest not in self._seen:
