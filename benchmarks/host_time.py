@@ -11,12 +11,14 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from functools import partial
+from unittest.mock import patch
 
 import torch
 from codasmith.gate.machine import environment
 from codasmith.tasks import Workload, draw
 from codasmith.templates import bound, launch
-from codasmith.verified_kernels import load, recheck, runner
+from codasmith.verified_kernels import Operator, load, recheck, runner
 from codasmith.verified_kernels.watched import by_mode
 
 SIDE = 256
@@ -37,9 +39,9 @@ def without_gpu() -> None:
     launch._runtime = lambda: None
     launch.processors = lambda device: 132
     launch.refuse = lambda signature, inputs: None
-    bound._current_device = lambda: None
+    bound._current_device = torch.cuda.current_device = lambda: None
     runner._no_hopper = lambda device: None
-    recheck.quarantined = lambda *known: ""
+    recheck.quarantined = lambda *known, **how: ""
 
 
 def microseconds(call: Callable, window: int = 200, windows: int = 200) -> float:
@@ -59,9 +61,27 @@ def microseconds(call: Callable, window: int = 200, windows: int = 200) -> float
     return round(1e6 * best, 2)
 
 
+def bare(op: Operator, inputs: dict) -> Callable:
+    """The linked object's own call, its arguments made beforehand: what no operator can go below."""
+    kernel = next(k for k in op._runner._kernels.values() if not isinstance(k, str))
+    outputs, workspace = kernel.outputs_like(inputs), kernel.workspace(inputs)
+    made: list[tuple] = []
+    with patch.object(kernel, "gemm", lambda *arguments: made.append(arguments)):
+        kernel(inputs, outputs, workspace)
+    return partial(kernel.gemm, *made[0])
+
+
+def quack_product(x: torch.Tensor, w: torch.Tensor) -> Callable:
+    """quack's own call of a plain product of the same operands, its choice of a schedule out of the way."""
+    from quack.gemm_interface import gemm
+
+    return partial(gemm, x, w.t(), tuned=False)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("task", nargs="?", default="rmsnorm_swiglu")
+    parser.add_argument("--quack", action="store_true", help="also quack's own call of a product; imports quack")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
@@ -79,10 +99,14 @@ def main() -> None:
         parts["guard"] = microseconds(lambda: plan.guard(*tensors))
         parts["key"] = microseconds(lambda: run._key(values))
         parts["plan"] = microseconds(lambda: run.remembered(values))
+        parts["bare linked call"] = microseconds(bare(op, inputs))
         parts["allocate and launch"] = microseconds(lambda: plan.launch(values))
     wanting = [v.requires_grad_() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for v in values]
     if not op.task.accumulates:
         parts["call with gradient"] = microseconds(lambda: op(*wanting))
+    if options.quack:
+        with torch.no_grad():
+            parts["quack's own product"] = microseconds(quack_product(inputs[op.task.gemm.a], inputs[op.task.gemm.b]))
     found = environment() or {"gpu": "none: a recorder stands in for the kernel", "torch": torch.__version__}
     print(json.dumps({"task": options.task, "microseconds": parts, "environment": found}))
 

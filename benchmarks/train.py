@@ -155,8 +155,10 @@ def clock(device: str) -> float:
 
 def plot(found: dict, target: Path) -> None:
     """The losses of all variants and seeds, a running mean over ten steps."""
-    import matplotlib
-
+    try:
+        import matplotlib
+    except ImportError:
+        sys.exit("--plot needs matplotlib; pip install matplotlib")
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
@@ -166,7 +168,7 @@ def plot(found: dict, target: Path) -> None:
         for i, row in enumerate(seeds.values()):
             mean = [statistics.fmean(row["losses"][max(0, s - 9) : s + 1]) for s in range(len(row["losses"]))]
             axes.plot(mean, colours[variant], label=variant if i == 0 else None, linewidth=0.9, alpha=0.8)
-    axes.set(xlabel="step", ylabel="loss (nats a byte), mean over ten steps", ylim=(0.8, 4))
+    axes.set(xlabel="step", ylabel="loss (nats a byte), mean over ten steps", yscale="log")
     axes.set_title(f"{found['parameters'] / 1e6:.0f}M parameters, {len(next(iter(found['runs'].values())))} seeds each")
     axes.legend()
     figure.tight_layout()
