@@ -53,7 +53,7 @@ class Child:
         )
         assert self.process.stdin is not None
         os.set_blocking(self.process.stdin.fileno(), False)
-        self._buffer = b""
+        self._buffer = bytearray()
         self._number = 0
         if wait:
             self.ready(start_s)
@@ -86,9 +86,11 @@ class Child:
         assert self.process.stdout is not None
         deadline = time.monotonic() + limit_s
         fd = self.process.stdout.fileno()
-        while b"\n" not in self._buffer:
-            ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([fd], [], [], left)[0]:
                 self.kill()
                 raise ChildFailed(f"it did not finish within {limit_s:.0f} s and was stopped", "hang")
             chunk = os.read(fd, 1 << 20)
@@ -98,7 +100,8 @@ class Child:
             if len(self._buffer) > MAX_LINE:
                 self.kill()
                 raise ChildFailed("it wrote more than an answer holds and was stopped", "flood")
-        line, self._buffer = self._buffer.split(b"\n", 1)
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
         try:
             answer = json.loads(line)
             if not isinstance(answer, dict):
