@@ -44,9 +44,13 @@ def eager(task: Task, sets: list[BufferSet]) -> Replay:
 
 
 def compiled(task: Task, sets: list[BufferSet]) -> Replay:
-    """torch.compile of the reference with static shapes. Raises whatever the compiler raises."""
+    """torch.compile of the reference with static shapes. Raises whatever the compiler raises.
+
+    It raises too where the compiler would go back to the reference as it is, without a word, and be timed as such.
+    """
     torch._dynamo.reset()
-    with warnings.catch_warnings():
+    strict = torch._dynamo.config.patch(fail_on_recompile_limit_hit=True)
+    with warnings.catch_warnings(), strict:
         warnings.simplefilter("ignore")
         function = torch.compile(task.reference, dynamic=False)
         return recorded([partial(function, **s.inputs) for s in sets])

@@ -85,13 +85,19 @@ class BufferSet:
 
 
 def place(arena: Arena, task: Task, workload: Workload, sets: int, *, bare: bool = False) -> list[BufferSet]:
-    """Draw `sets` different inputs and lay them out with room for outputs. Raises ArenaFull if not even one fits."""
+    """Draw `sets` different inputs and lay them out with room for outputs. Raises ArenaFull if not even one fits.
+
+    Scalars are the first set's in all: torch.compile compiles anew for each value, and gives up after a few.
+    """
     arena.reset()
     placed: list[BufferSet] = []
+    scalars: dict[str, Any] = {}
     for number in range(sets):
         before = arena.used, len(arena.gaps)
+        seeded = workload.model_copy(update={"seed": workload.seed + 7919 * number})
         try:
-            one = _one(arena, task, workload.model_copy(update={"seed": workload.seed + 7919 * number}), bare)
+            one = _one(arena, task, seeded, bare, scalars)
+            scalars = {n: v for n, v in one.inputs.items() if not isinstance(v, torch.Tensor)}
             if placed and arena.left < arena.block.numel() // RESERVE:
                 raise ArenaFull("what is left is for the workspaces")
             placed.append(one)
@@ -109,8 +115,8 @@ def sets_wanted(bytes_of_one: int, most: int = 8) -> int:
     return max(2, min(most, -(-3 * L2_BYTES // max(bytes_of_one, 1))))
 
 
-def _one(arena: Arena, task: Task, workload: Workload, bare: bool) -> BufferSet:
-    drawn = draw(task, workload, arena.block.device)
+def _one(arena: Arena, task: Task, workload: Workload, bare: bool, scalars: dict[str, Any]) -> BufferSet:
+    drawn = {**draw(task, workload, arena.block.device), **scalars}
     inputs: dict[str, Any] = {}
     described: dict[str, Any] = {}
     for name, value in drawn.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import types
 
@@ -180,3 +181,22 @@ def test_a_damaged_or_unwritable_memory_of_the_canary_is_none(tmp_path):
     (tmp_path / "canary.json").write_text("{")
     assert "usual" not in canary.compare(0.2, tmp_path, MACHINE, [])
     assert "warning" not in canary.compare(0.2, tmp_path / "canary.json", MACHINE, [])
+
+
+def test_sets_differ_in_their_tensors_and_share_their_scalars():
+    workload = Workload(sizes={"M": 48, "N": 64, "K": 32})
+    one, two, three = buffers.place(Arena(2**24, torch.device("cpu")), load_task("linear_softcap"), workload, 3)
+    assert one.inputs["cap"] == two.inputs["cap"] == three.inputs["cap"]
+    assert not torch.equal(one.inputs["x"], two.inputs["x"]) and not torch.equal(two.inputs["x"], three.inputs["x"])
+
+
+def test_torch_compile_is_never_timed_as_the_plain_reference_that_it_falls_back_to(monkeypatch):
+    monkeypatch.setattr(baselines, "recorded", lambda calls: [call() for call in calls])
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    task, workload = load_task("linear_softcap"), Workload(sizes={"M": 8, "N": 16, "K": 8})
+    sets = buffers.place(Arena(2**24, torch.device("cpu")), task, workload, 12)
+    assert len(baselines.compiled(task, sets)) == 12
+    for number, held in enumerate(sets):
+        held.inputs["cap"] = 1.0 + number
+    with pytest.raises(Exception, match="recompile_limit"):
+        baselines.compiled(task, sets)
