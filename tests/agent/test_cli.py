@@ -111,7 +111,6 @@ def test_a_spent_budget_is_exit_code_4_and_says_how_to_go_on(cli, model):
         (("check", "linear_bias", "."), "is not a file"),
         (("tasks", "show", "linear_bais"), "did you mean linear_bias"),
         (("kernels", "show", "linear_bais"), "did you mean linear_bias"),
-        (("kernels", "show", "linear_bias"), "no kernel of linear_bias"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(cli, arguments, words):
@@ -173,6 +172,14 @@ def test_a_candidate_that_is_not_text_is_a_sentence(cli, tmp_path):
     path.write_bytes(b"\xff\xfe\x00")
     code, _, err = cli("check", "linear_bias", path)
     assert code == 2 and "is not UTF-8" in err
+
+
+def test_a_task_without_a_kernel_is_told_from_an_unknown_one(cli, tmp_path, monkeypatch):
+    from codasmith.verified_kernels import store
+
+    monkeypatch.setattr(store, "stores", lambda: (tmp_path,))
+    code, out, err = cli("kernels", "show", "linear_bias")
+    assert code == 2 and "no kernel of linear_bias" in err and out == ""
 
 
 def test_tasks_are_listed_and_shown(cli):
