@@ -66,7 +66,8 @@ def test_hand_written_epilogues_pass_and_are_known(name):
     judged = interpret_stage(TASKS[name], graph)
     assert judged.outcome == "passed", judged.finding
     assert set(judged.data["max_relative"]) == set(TASKS[name].outputs)
-    assert max(judged.data["max_relative"].values()) < 1e-12
+    # Beyond 20 torch takes softplus for the identity, which is 2e-11 off.
+    assert max(judged.data["max_relative"].values()) < 1e-10
 
 
 def test_a_good_answer_of_every_kind_passes():
