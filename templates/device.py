@@ -65,9 +65,11 @@ def gelu_tanh(x):
 
 
 def softplus(x):
-    return max_nan(x, Float32(0.0)) + cute.math.log(
-        Float32(1.0) + cute.math.exp(-cute.math.abs(x), fastmath=True), fastmath=True
-    )
+    """Far below zero it is exp(x), which 1 + exp(x) would round away: there three terms of the series of log(1 + e)."""
+    e = cute.math.exp(-cute.math.abs(x), fastmath=True)
+    series = e - e * e * (Float32(0.5) - Float32(1 / 3) * e)
+    whole = cute.math.log(Float32(1.0) + e, fastmath=True)
+    return max_nan(x, Float32(0.0)) + Float32(cutlass.select_(e < Float32(2.0**-7), series, whole))
 
 
 def sigmoid_grad(x):
