@@ -8,19 +8,21 @@ inputs changed, outputs left unwritten, bits that differ from run to run, operan
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..tasks import Workload, oracle, unfused
-from ..tasks.tensor import DTYPES
+from ..tasks import Workload, oracle
+from ..tasks.blocks import whole
 from .buffers import BufferSet, place
 from .job import Chain, Job, Object, Refused
+from .memory import enough_memory
 from .patterns import diagnose
 from .shapes import drawn
-from .tolerance import exact_outputs, judge
+from .tolerance import Errors, exact_outputs, judge_runs
 from .tune import bind
 from .verdict import Finding, StageResult
 
@@ -42,27 +44,16 @@ def check(referee: Referee, job: Job) -> list[StageResult]:
     unforeseen = drawn(job.task, job.storage, DRAWN, Random(job.seed))
     for workload in [*job.checked, *unforeseen, *job.timed]:
         seeded = workload.model_copy(update={"seed": job.seed + workload.seed + 104729})
-        (buffers,) = place(referee.arena, job.task, seeded, 1)
-        answers = {item.schedule: _run(referee, job, item, buffers, seeded, seen) for item in items}
-        truth, plain = oracle(job.task, buffers.inputs), unfused(job.task, buffers.inputs)
-        exact = (
-            exact_outputs(job.task, job.graph, buffers.inputs)
-            if job.graph is not None and workload.family == "integers"
-            else frozenset()
-        )
-        for schedule, outputs in answers.items():
-            errors = []
-            for name, actual in outputs.items():
-                found = judge(actual, truth[name], plain[name], _dtype(job, name), exact=name in exact)
-                errors.append({"output": name, **asdict(found)})
-                if not found.ok:
-                    _refuse(job, schedule, seeded, name, actual, truth[name], found)
-                worst = max(worst, _share(found))
+        with enough_memory(job.task, workload):
+            judged = _judged(referee, job, items, seeded, seen)
+        for schedule, found in judged.items():
+            errors = [{"output": name, **asdict(one)} for name, one in found.items()]
             rows.append({"workload": workload.model_dump(mode="json"), "schedule": schedule, "errors": errors})
+            worst = max(worst, *map(_share, found.values()))
         seen["workloads"] += 1
-        del answers, truth, plain
         job.say("numerics", f"{workload.label} {workload.family}: {worst:.2f} of the bound at worst so far")
-    sensitive = _sensitivity(referee, job, items[0])
+    with enough_memory(job.task, job.checked[0]):
+        sensitive = _sensitivity(referee, job, items[0])
     spent = time.perf_counter() - started
     numerics = StageResult(
         stage="numerics",
@@ -79,6 +70,26 @@ def check(referee: Referee, job: Job) -> list[StageResult]:
         data={"runs": seen["runs"], "sensitive": sensitive, "deterministic": True},
     )
     return [numerics, guards]
+
+
+def _judged(
+    referee: Referee, job: Job, items: Sequence[Object | Chain], workload: Workload, seen: dict[str, int]
+) -> dict[str, dict[str, Errors]]:
+    """What each schedule's outputs err, by schedule and output. Raises Refused for the first that errs too much."""
+    (buffers,) = place(referee.arena, job.task, workload, 1)
+    answers = {item.schedule: _run(referee, job, item, buffers, workload, seen) for item in items}
+    exact = (
+        exact_outputs(job.task, job.graph, buffers.inputs)
+        if job.graph is not None and workload.family == "integers"
+        else frozenset()
+    )
+    judged = judge_runs(job.task, buffers.inputs, answers, exact=exact)
+    for schedule, found in judged.items():
+        for name, one in found.items():
+            if not one.ok:
+                truth = whole(job.task, buffers.inputs, name)
+                _refuse(job, schedule, workload, name, answers[schedule][name], truth, one)
+    return judged
 
 
 def _run(
@@ -117,18 +128,14 @@ def _run(
     return first
 
 
-def _dtype(job: Job, name: str) -> torch.dtype:
-    return DTYPES[job.task.outputs[name].dtype or job.storage]
-
-
-def _share(found: Any) -> float:
+def _share(found: Errors) -> float:
     """How much of the bound an output's error takes."""
     shares = [e / b for e, b in ((found.kernel_max, found.bound_max), (found.kernel_rms, found.bound_rms)) if b > 0]
     return max(shares, default=0.0)
 
 
 def _refuse(
-    job: Job, schedule: str, workload: Workload, name: str, actual: torch.Tensor, truth: torch.Tensor, found: Any
+    job: Job, schedule: str, workload: Workload, name: str, actual: torch.Tensor, truth: torch.Tensor, found: Errors
 ) -> None:
     details = diagnose(name, actual, truth, job.task, tolerance=found.bound_max)
     pattern = details.get("pattern") or "no known pattern"

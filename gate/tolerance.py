@@ -21,15 +21,18 @@ On whole numbers, where float32 arithmetic is proven exact (`exact.py`), an outp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import sqrt
 
 import torch
 
+from ..tasks import Task, unfused
+from ..tasks.blocks import MOST, pieces
+from ..tasks.inputs import Inputs
 from .exact import exact_outputs, is_polynomial
 
-__all__ = ["Errors", "exact_outputs", "is_polynomial", "judge"]
+__all__ = ["Errors", "exact_outputs", "is_polynomial", "judge", "judge_runs"]
 
 _UNFUSED = 2.0
 """How many times the unfused path's own error is allowed."""
@@ -91,38 +94,81 @@ def judge(
     exact: whether equality with the rounded oracle is asked (see `exact_outputs`).
     Raises ValueError for a wrong shape or dtype, which is the caller's mistake.
     """
-    if actual.dtype != dtype or oracle.dtype != torch.float64:
-        raise ValueError(f"actual is {actual.dtype} and oracle {oracle.dtype}; pass {dtype} and torch.float64")
-    if not actual.shape == oracle.shape == unfused.shape:
-        raise ValueError(f"the shapes {[list(t.shape) for t in (actual, oracle, unfused)]} are not the same")
-    scale, kernel, budget = _Norm(), _Norm(), _Norm()
-    counts = torch.zeros(2, dtype=torch.int64, device=oracle.device)
-    for a, o, u in _chunks(actual, oracle, unfused):
-        rounded = o.to(dtype)
-        finite = torch.isfinite(rounded)
-        wild = ~torch.isfinite(a) | ~finite
-        counts[0] += (wild & (a != rounded) & ~(a.isnan() & rounded.isnan())).sum()
-        if exact:
-            counts[1] += (~wild & (a != rounded)).sum()
-        scale.add(o, finite)
-        kernel.add(a.double() - o, finite & torch.isfinite(a))
-        budget.add(u.double() - o, finite & torch.isfinite(u))
-    info = torch.finfo(dtype)
-    floor = info.smallest_normal * info.eps / 2
-    allowed = max(info.eps, _FINEST)
-    misplaced, unequal = counts.tolist()
-    return Errors(
-        kernel_max=kernel.max,
-        kernel_rms=kernel.rms,
-        unfused_max=budget.max,
-        unfused_rms=budget.rms,
-        bound_max=min(_UNFUSED * budget.max, _CAP * scale.max) + allowed * scale.max + floor,
-        bound_rms=min(_UNFUSED * budget.rms, _CAP * scale.rms) + allowed * scale.rms + floor,
-        scale_max=scale.max,
-        scale_rms=scale.rms,
-        misplaced=misplaced,
-        unequal=unequal if exact else None,
-    )
+    comparison = _Comparison(dtype, exact)
+    comparison.add(actual, oracle, unfused)
+    return comparison.errors()
+
+
+def judge_runs(
+    task: Task,
+    inputs: Inputs,
+    runs: Mapping[str, Mapping[str, torch.Tensor]],
+    *,
+    exact: Collection[str] = (),
+    most: int = MOST,
+) -> dict[str, dict[str, Errors]]:
+    """Compare several kernels' outputs on the same inputs with the oracle, by kernel and output.
+
+    exact: the outputs of which equality with the rounded oracle is asked.
+    The oracle is computed piece by piece, `most` elements at a time, and never held whole where the task can be cut.
+    The unfused path is computed whole: it is the budget, and sums of parts would round otherwise.
+    """
+    plain = unfused(task, inputs)
+    compared = {k: {n: _Comparison(plain[n].dtype, n in exact) for n in outputs} for k, outputs in runs.items()}
+    for name, where, truth in pieces(task, inputs, most):
+        for key, outputs in runs.items():
+            if name in outputs:
+                compared[key][name].add(outputs[name][where], truth, plain[name][where])
+    return {key: {name: one.errors() for name, one in found.items()} for key, found in compared.items()}
+
+
+class _Comparison:
+    """One output of one run, compared as its parts come."""
+
+    def __init__(self, dtype: torch.dtype, exact: bool):
+        self._dtype, self._exact = dtype, exact
+        self._scale, self._kernel, self._budget = _Norm(), _Norm(), _Norm()
+        self._misplaced: list[torch.Tensor] = []
+        self._unequal: list[torch.Tensor] = []
+
+    def add(self, actual: torch.Tensor, oracle: torch.Tensor, unfused: torch.Tensor) -> None:
+        dtype = self._dtype
+        if actual.dtype != dtype or oracle.dtype != torch.float64:
+            raise ValueError(f"actual is {actual.dtype} and oracle {oracle.dtype}; pass {dtype} and torch.float64")
+        if not actual.shape == oracle.shape == unfused.shape:
+            raise ValueError(f"the shapes {[list(t.shape) for t in (actual, oracle, unfused)]} are not the same")
+        for a, o, u in _chunks(actual, oracle, unfused):
+            rounded = o.to(dtype)
+            finite = torch.isfinite(rounded)
+            wild = ~torch.isfinite(a) | ~finite
+            self._misplaced.append((wild & (a != rounded) & ~(a.isnan() & rounded.isnan())).sum())
+            if self._exact:
+                self._unequal.append((~wild & (a != rounded)).sum())
+            self._scale.add(o, finite)
+            self._kernel.add(a.double() - o, finite & torch.isfinite(a))
+            self._budget.add(u.double() - o, finite & torch.isfinite(u))
+
+    def errors(self) -> Errors:
+        scale, kernel, budget = self._scale, self._kernel, self._budget
+        info = torch.finfo(self._dtype)
+        floor = info.smallest_normal * info.eps / 2
+        allowed = max(info.eps, _FINEST)
+        return Errors(
+            kernel_max=kernel.max,
+            kernel_rms=kernel.rms,
+            unfused_max=budget.max,
+            unfused_rms=budget.rms,
+            bound_max=min(_UNFUSED * budget.max, _CAP * scale.max) + allowed * scale.max + floor,
+            bound_rms=min(_UNFUSED * budget.rms, _CAP * scale.rms) + allowed * scale.rms + floor,
+            scale_max=scale.max,
+            scale_rms=scale.rms,
+            misplaced=_total(self._misplaced),
+            unequal=_total(self._unequal) if self._exact else None,
+        )
+
+
+def _total(counts: list[torch.Tensor]) -> int:
+    return int(torch.stack(counts).sum()) if counts else 0
 
 
 class _Norm:
@@ -145,7 +191,7 @@ class _Norm:
 
     @property
     def rms(self) -> float:
-        count = int(torch.stack(self._count).sum()) if self._count else 0
+        count = _total(self._count)
         return sqrt(float(torch.stack(self._sum).sum()) / count) if count else 0.0
 
 

@@ -10,6 +10,7 @@ from ..tasks import ProgramTask, Workload
 from ..templates.program import Stage
 from .buffers import BareSet, BufferSet, place, sets_wanted, workspace
 from .job import Chain, Job, Object
+from .memory import enough_memory
 from .roofline import compulsory_bytes
 from .stopwatch import Replay, rounds
 from .verdict import StageResult
@@ -74,7 +75,8 @@ def prepare(referee: Referee, job: Job, workload: Workload, *, bare: bool = Fals
     """Draw and lay out as many sets as exceed the L2 cache, and `least` where they fit."""
     wanted = max(sets_wanted(compulsory_bytes(job.task, workload)), least)
     seeded = workload.model_copy(update={"seed": job.seed + workload.seed})
-    return place(referee.arena, job.task, seeded, wanted, bare=bare)
+    with enough_memory(job.task, workload):
+        return place(referee.arena, job.task, seeded, wanted, bare=bare)
 
 
 def bind(referee: Referee, name: str, item: Object | Chain, sets: Sequence[BufferSet | BareSet]) -> list[str]:

@@ -31,7 +31,8 @@ def oracle(task: Task, inputs: Inputs) -> dict[str, torch.Tensor]:
     """The outputs in float64, computed from the inputs as rounded to their own dtypes.
 
     Raises TaskError, in one sentence, if the reference fails or answers with other names, shapes or dtypes
-    than the task declares.
+    than the task declares; torch.OutOfMemoryError where the GPU has too little memory.
+    Everything is held at once; `pieces` gives the same in blocks of rows.
     """
     with torch.no_grad(), _Wide():
         answer = _answer(task, cast(inputs, torch.float64))
@@ -73,11 +74,13 @@ def _answer(task: Task, inputs: Inputs) -> dict[str, torch.Tensor]:
     given = {k: v.clone() if k in task.accumulates and isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
     try:
         answer = task.reference(**given)
+    except torch.OutOfMemoryError:
+        raise  # the machine's fault, not the reference's
     except Exception as error:
         raise _wrong(
             task, f"raises {type(error).__name__}{_where(task, error)}: {_first_line(error)}", "correct it"
         ) from error
-    names = ", ".join(task.outputs)
+    names, sizes = ", ".join(task.outputs), sizes_of(task, inputs)
     if not isinstance(answer, dict):
         raise _wrong(task, f"returns a {type(answer).__name__}", f"return a dict with the outputs {names}")
     if set(answer) != set(task.outputs):
@@ -89,7 +92,7 @@ def _answer(task: Task, inputs: Inputs) -> dict[str, torch.Tensor]:
             raise _wrong(task, f"returns {name} as a {type(value).__name__}", "return a tensor")
         if not value.is_floating_point():
             raise _wrong(task, f"returns {name} as {value.dtype}", "return floating-point numbers")
-        expected = _expected(task, name, inputs)
+        expected = task.outputs[name].size(sizes)
         if tuple(value.shape) != expected:
             declared = " ".join(map(str, task.outputs[name].dimensions))
             raise _wrong(
@@ -100,7 +103,8 @@ def _answer(task: Task, inputs: Inputs) -> dict[str, torch.Tensor]:
     return {name: answer[name] for name in task.outputs}
 
 
-def _expected(task: Task, name: str, inputs: Inputs) -> tuple[int, ...]:
+def sizes_of(task: Task, inputs: Inputs) -> dict[str, int]:
+    """The symbols' sizes, as the inputs' shapes have them."""
     sizes: dict[str, int] = {}
     for key, tensor in task.tensors.items():
         value = inputs[key]
@@ -108,7 +112,7 @@ def _expected(task: Task, name: str, inputs: Inputs) -> tuple[int, ...]:
             for dimension, extent in zip(tensor.dimensions, value.shape, strict=True):
                 if dimension.symbol:
                     sizes[dimension.symbol] = extent // dimension.coefficient
-    return task.outputs[name].size(sizes)
+    return sizes
 
 
 def _wrong(task: Task, found: str, remedy: str) -> TaskError:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from filelock import FileLock, Timeout
 
-from ..tasks import Task, Workload, draw, oracle, unfused
+from ..tasks import Task, Workload, draw
 from . import cache as libraries
 from .errors import FallbackWarning
 from .record import CompiledObject, Evidence
@@ -109,6 +109,8 @@ def _check(
     try:
         with torch.no_grad(), torch.autocast(device.type, enabled=False):
             found = _wrong(kernel, task, workload, device)
+    except torch.OutOfMemoryError:
+        raise  # no kernel's fault
     except (RuntimeError, ValueError) as error:  # a refused or failed launch
         found = f"{type(error).__name__}: {str(error).splitlines()[0]}" if str(error) else type(error).__name__
     return _sentence(entry, here, f"{found} on {workload.label}", marker) if found else ""
@@ -123,15 +125,13 @@ def workload_of(task: Task, compiled: CompiledObject, evidence: Evidence) -> Wor
 
 def _wrong(kernel: Kernel, task: Task, workload: Workload, device: torch.device) -> str:
     """What is wrong with the kernel's answer to one workload; empty if nothing is."""
-    from ..gate.tolerance import judge
+    from ..gate.tolerance import judge_runs
 
     inputs = draw(task, workload, device)
-    truth, plain = oracle(task, inputs), unfused(task, inputs)
     given: dict[str, Any] = {k: v.clone() if k in task.accumulates else v for k, v in inputs.items()}  # type: ignore[union-attr]
     fresh = iter(kernel.bound(given)(tuple(given.values())))
-    for name, tensor in task.outputs.items():
-        answer = given[name] if name in task.accumulates else next(fresh)
-        errors = judge(answer, truth[name], plain[name], tensor.torch_dtype(workload.storage))
+    answers = {name: given[name] if name in task.accumulates else next(fresh) for name in task.outputs}
+    for name, errors in judge_runs(task, inputs, {"": answers})[""].items():
         if not errors.ok:
             return f"{name}: {errors}"
     return ""
