@@ -6,15 +6,20 @@ Open tier: the candidate's own module is compiled, and messages point at its lin
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import os
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, as_completed
+from pathlib import Path
 from typing import Any
 
 from ..primitives.graph import Graph
 from ..tasks.task import Task
-from ..templates.compile import Compiled, Compiler
+from ..templates.compile import ROOM, Compiled, Compiler, cache_folder
 from ..templates.errors import TemplateError
 from ..templates.frame import blank_signature
 from ..templates.generate import generate
@@ -78,7 +83,7 @@ def compile_stage(
     if missing:
         data["warning"] = f"compiled with less isolation than asked: {'; '.join(missing)}"
     if not kept:
-        return _failed(started, _finding(results, tier), data), []
+        return _failed(started, _finding(results, tier, getattr(compiler, "folder", cache_folder())), data), []
     seconds = time.perf_counter() - started
     note = _note(kept, len(results))
     if missing and tier == "cutedsl":
@@ -155,7 +160,7 @@ def _failed(started: float, finding: Finding, data: dict[str, Any]) -> StageResu
     return StageResult(stage="compile", outcome="failed", seconds=seconds, finding=finding, data=data)
 
 
-def _finding(results: list[Compiled], tier: Tier) -> Finding:
+def _finding(results: list[Compiled], tier: Tier, folder: Path) -> Finding:
     """One finding for all schedules: what most of them failed of."""
     explained = [(r, explain(r.error)) for r in results]
     common = Counter(e.code for _, e in explained).most_common(1)[0][0]
@@ -167,12 +172,28 @@ def _finding(results: list[Compiled], tier: Tier) -> Finding:
             f"The kernel generated from this epilogue does not compile: {explanation.message}",
             "This is a fault of the template, not of the candidate: report it, and try another way of writing it.",
         )
-    if tier == "cutedsl" and explanation.code == ENVIRONMENT and result.line:
-        # Raised on a line of the candidate's own: it may look like a fault of this machine, and is none.
-        explanation = Explanation(
-            "compiler-error", f"The module fails while it is imported: {clean(result.error)[:300]}"
-        )
+    if tier == "cutedsl" and explanation.code == ENVIRONMENT and (result.line or not machine_lacks(folder)):
+        # Raised on a line of the candidate's own, or said by a child that ran it: it may look like a fault of this
+        # machine, and is none.
+        explanation = Explanation("compiler-error", f"The module does not compile: {clean(result.error)[:300]}")
     line = result.line if tier == "cutedsl" else None
     return Finding(
         code=explanation.code, message=explanation.message, remedy=explanation.remedy, line=line, details=details
     )
+
+
+def machine_lacks(folder: Path) -> str:
+    """What compiling needs and this machine lacks, found by looking: the linker, a package, or room; else "".
+
+    A child that has run a candidate's module is not believed when it says so.
+    """
+    linker = os.environ.get("CC", "gcc")
+    if shutil.which(linker) is None:
+        return f"the linker {linker!r}"
+    for package in ("quack", "cutlass", "torch", "tvm_ffi"):
+        if importlib.util.find_spec(package) is None:
+            return f"the package {package}"
+    with contextlib.suppress(OSError):
+        if shutil.disk_usage(folder).free < ROOM:
+            return f"room in {folder}"
+    return ""

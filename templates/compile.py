@@ -31,6 +31,8 @@ from .build import ENVIRONMENT
 from .collect import collect
 from .signature import Signature
 
+ROOM = 2**22
+"""Bytes: with less on the disk, what a compilation leaves does not fit."""
 LIMIT_S = 120.0
 """Wall time after which one compilation is stopped."""
 
@@ -261,7 +263,7 @@ def _kept(folder: Path) -> dict[str, Any]:
 def _full(folder: Path) -> bool:
     """Whether there is too little room for what a compilation leaves."""
     try:
-        return shutil.disk_usage(folder).free < 2**22
+        return shutil.disk_usage(folder).free < ROOM
     except OSError:
         return False
 

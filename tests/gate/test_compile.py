@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from importlib.resources import files
 
 import pytest
+from codasmith.gate import compile as compile_module
 from codasmith.gate.compile import SPILL_LIMIT, compile_stage
 from codasmith.gate.read import read_stage
 from codasmith.tasks import Tensor, catalogue, task
@@ -125,6 +126,32 @@ def test_a_broken_machine_is_not_the_candidates_fault(tmp_path):
         "", 0.1, error="RuntimeError: the linker 'gcc' was not found; install gcc or set CC to a C compiler"
     )
     assert run(Scripted(tmp_path, all=broken))[0].finding.code == "environment"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "OSError: [Errno 28] No space left on device",
+        "RuntimeError: linking failed: gemm.o: file format not recognized",
+        "the compiler ended with status 1 and no report",
+    ],
+)
+def test_a_child_that_ran_a_candidate_is_not_believed_when_it_blames_the_machine(tmp_path, monkeypatch, said):
+    forged = Compiled("", 0.1, error=said, status=1)
+    finding = run(Scripted(tmp_path, all=forged), "cutedsl")[0].finding
+    assert finding.code == "compiler-error" and said[:40] in finding.message
+    monkeypatch.setenv("CC", "no-such-linker")
+    assert run(Scripted(tmp_path, all=forged), "cutedsl")[0].finding.code == "environment"
+
+
+def test_what_a_machine_lacks_is_found_by_looking(tmp_path, monkeypatch):
+    monkeypatch.setattr(compile_module.importlib.util, "find_spec", lambda name: None if name == "quack" else 1)
+    assert compile_module.machine_lacks(tmp_path) == "the package quack"
+    monkeypatch.setattr(compile_module.importlib.util, "find_spec", lambda name: 1)
+    monkeypatch.setattr(compile_module, "ROOM", 2**60)
+    assert compile_module.machine_lacks(tmp_path) == f"room in {tmp_path}"
+    monkeypatch.setattr(compile_module, "ROOM", 1)
+    assert compile_module.machine_lacks(tmp_path) == ""
 
 
 def test_what_the_template_cannot_run_is_refused_before_compiling(tmp_path):
