@@ -184,11 +184,12 @@ def _is_budget(value: object) -> bool:
 
 
 def gate_and_admit(storage: str, cpu_only: bool) -> tuple[Gate, Admit | None]:
-    """The real gate, and the registry where this machine has a GPU to admit with."""
+    """The real gate, compute-sanitizer last, and the registry where this machine has a GPU to admit with."""
     from .. import gate
 
     def evaluate(task: Task, source: str, *, tier: Tier, progress: Any) -> Any:
-        return gate.evaluate(task, source, tier=tier, storage=storage, cpu_only=cpu_only, progress=progress)
+        found = gate.evaluate(task, source, tier=tier, storage=storage, cpu_only=cpu_only, progress=progress)
+        return gate.sanitize([found], progress=progress)[0] if found.verdict.status == "passed" else found
 
     if cpu_only or not gate.has_gpu():
         return evaluate, None

@@ -1,6 +1,7 @@
 """What each strategy shows, when each stop ends a run, and that a kill changes neither."""
 
 import json
+import types
 
 import pytest
 from codasmith.agent import campaign, loop
@@ -198,3 +199,18 @@ def test_a_killed_run_asks_what_it_would_have_asked(
     assert [a.source for a in result.attempts] == [a.source for a in expected.attempts]
     assert [a.prompt_digest for a in result.attempts] == [a.prompt_digest for a in expected.attempts]
     assert [a.shown for a in result.attempts] == [a.shown for a in expected.attempts]
+
+
+def test_what_a_campaign_lets_through_has_been_under_the_sanitizer(task, code, monkeypatch):
+    from codasmith import gate
+
+    asked = []
+
+    def evaluation(status):
+        return types.SimpleNamespace(verdict=types.SimpleNamespace(status=status))
+
+    monkeypatch.setattr(gate, "evaluate", lambda task, source, **_: evaluation(source))
+    monkeypatch.setattr(gate, "sanitize", lambda found, **_: asked.append(found) or [evaluation("refused")])
+    judge, _ = campaign.gate_and_admit("bf16", False)
+    statuses = [judge(task, s, tier="closed", progress=None).verdict.status for s in ("passed", "checked", "refused")]
+    assert statuses == ["refused", "checked", "refused"] and len(asked) == 1
