@@ -21,5 +21,5 @@ def conversation(
     return [
         Message(role="system", content=system_text(task, tier)),
         Message(role="user", content=task_text(task, tier)),
-        *attempt_turns(shown, target=target),
+        *attempt_turns(shown, target=target, task=task),
     ]

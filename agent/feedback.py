@@ -7,39 +7,49 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .history import Attempt
+from .measured import measured
 from .prompt import fence, one_line, render
 
 if TYPE_CHECKING:
-    from ..gate.verdict import Verdict
+    from ..tasks import Task
     from .models import Message
 
-CHARS_PER_TOKEN = 4
+CHARS_PER_TOKEN = 3
+"""Of source and numbers, on the safe side; English has four."""
+SHOWN_TOKENS = 8_000
+"""Of all earlier attempts together, so that a whole question stays under 12,000."""
 DETAIL_CHARS = 3_000
 """The most of a compiler's text or a list of wrong values that is worth reading."""
 
 
-def attempt_turns(shown: Sequence[Attempt], *, tokens: int = 12_000, target: str | None = None) -> list[Message]:
+def attempt_turns(
+    shown: Sequence[Attempt], *, tokens: int = SHOWN_TOKENS, target: str | None = None, task: Task | None = None
+) -> list[Message]:
     """Earlier attempts as turns of the conversation, each with what the gate said.
 
-    Where they are longer than the budget, all but the last are left out, and that one is cut in its middle.
+    None is left out: where they are longer than the budget, the longest are cut in their middle.
     """
     from .models import Message
 
-    pairs = [(_answer(a), feedback(a, target=target)) for a in shown]
-    room = tokens * CHARS_PER_TOKEN
-    if sum(len(said) + len(told) for said, told in pairs) > room:
-        said, told = pairs[-1]
-        told = cut(told, room // 2)
-        pairs = [(cut(said, room - len(told)), told)]
-    return [
-        m for said, told in pairs for m in (Message(role="assistant", content=said), Message(role="user", content=told))
-    ]
+    pairs = [(_answer(a), feedback(a, target=target, task=task)) for a in shown]
+    room, turns = tokens * CHARS_PER_TOKEN, {}
+    shortest_first = sorted(range(len(pairs)), key=lambda i: sum(map(len, pairs[i])))
+    for left, i in zip(range(len(pairs), 0, -1), shortest_first, strict=True):
+        said, told = pairs[i]
+        share = room // left  # what a short attempt leaves goes to the longer ones
+        if len(said) + len(told) > share:
+            told = cut(told, max(share // 2, share - len(said)))
+            said = cut(said, share - len(told))
+        room -= len(said) + len(told)
+        turns[i] = [Message(role="assistant", content=said), Message(role="user", content=told)]
+    return [message for i in sorted(turns) for message in turns[i]]
 
 
-def feedback(attempt: Attempt, *, target: str | None = None, retry: bool = True) -> str:
+def feedback(attempt: Attempt, *, target: str | None = None, retry: bool = True, task: Task | None = None) -> str:
     """What the gate said of one attempt, as the model reads it.
 
-    target: what to reach, such as "1.050". retry: whether a refused file is asked for again.
+    target: what to reach, such as "1.050". retry: whether a refused file is asked for again. task: lets a kernel that
+        passed be told what it must move.
     """
     verdict = attempt.verdict
     if verdict is None:
@@ -53,7 +63,7 @@ def feedback(attempt: Attempt, *, target: str | None = None, retry: bool = True)
         ok=verdict.ok,
         tax=verdict.tax,
         target=target,
-        measured=_measured(verdict) if verdict.ok else [],
+        measured=measured(verdict, task) if verdict.ok else [],
         passed=[s.stage for s in verdict.stages if s.outcome == "passed"],
         stage=stage.stage if stage else "gate",
         output=one_line(finding.output) if finding and finding.output else None,
@@ -94,23 +104,3 @@ def _details(details: dict[str, Any]) -> str:
         text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
         parts.append(f"{key}: {text}")
     return fence(cut("\n".join(parts), DETAIL_CHARS))
-
-
-def _measured(verdict: Verdict) -> list[str]:
-    """What compiling and timing showed, a line each."""
-    lines = [f"{s.stage}: {s.note}" for s in verdict.stages if s.stage in ("compile", "tune") and s.note]
-    for row in verdict.timing.get("workloads", []):
-        sizes = " ".join(f"{symbol}{size}" for symbol, size in row["workload"]["sizes"].items())
-        numbers = {
-            "tax": row.get("tax"),
-            "over torch.compile": row.get("over_compile"),
-            "share of the roofline": row.get("sol"),
-        }
-        shown = [f"{name} {_number(value):.3f}" for name, value in numbers.items() if value is not None]
-        lines.append(f"{sizes}, schedule {row.get('schedule', 'unknown')}: {', '.join(shown)}")
-    return [one_line(line, 200) for line in lines[:12]]
-
-
-def _number(value: Any) -> float:
-    """A measure, with or without its interval."""
-    return float(value["value"] if isinstance(value, dict) else value)

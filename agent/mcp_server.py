@@ -94,7 +94,7 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
         Returns status ("checked" or "refused"), feedback (what was found and what to do), and the stages.
         """
         evaluation = _anticipated(lambda: judge(task, source, tier, storage, cpu_only=True))
-        return _answer(evaluation.verdict, source)
+        return _answer(evaluation.verdict, source, find(task))
 
     @server.tool()
     def evaluate(task: str, source: str, tier: TierName = "closed", storage: StorageName = "bf16") -> dict[str, Any]:
@@ -103,7 +103,7 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
         Returns as check does, with status "passed" or "refused", and tax (1.00 is the ideal).
         """
         evaluation = _anticipated(lambda: judge_on_gpu(task, source, tier, storage))
-        return _answer(evaluation.verdict, source)
+        return _answer(evaluation.verdict, source, find(task))
 
     @server.tool()
     def submit(
@@ -119,7 +119,7 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
             from ..verified_kernels import admit
 
             evaluation = judge_on_gpu(task, source, tier, storage)
-            answer = _answer(evaluation.verdict, source)
+            answer = _answer(evaluation.verdict, source, find(task))
             if evaluation.verdict.status == "passed":
                 entry = admit(evaluation, find(task), author=author)
                 answer |= {"status": "admitted", "kernel": entry.name}
@@ -130,13 +130,13 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
     return server
 
 
-def _answer(verdict: Verdict, source: str) -> dict[str, Any]:
+def _answer(verdict: Verdict, source: str, task: Task) -> dict[str, Any]:
     """A verdict as a client reads it."""
     if verdict.status == "failed":
         raise ToolError(f"nothing is said of the candidate: {verdict.note}")
     return {
         "status": verdict.status,
-        "feedback": feedback(Attempt(1, text=source, source=source, verdict=verdict), retry=False),
+        "feedback": feedback(Attempt(1, text=source, source=source, verdict=verdict), retry=False, task=task),
         "tax": verdict.tax,
         "stages": [{"stage": s.stage, "outcome": s.outcome, "seconds": round(s.seconds, 2)} for s in verdict.stages],
     }

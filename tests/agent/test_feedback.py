@@ -1,5 +1,5 @@
 import pytest
-from codasmith.agent.feedback import attempt_turns, cut, feedback
+from codasmith.agent.feedback import CHARS_PER_TOKEN, attempt_turns, cut, feedback
 from codasmith.agent.history import Attempt, History
 from codasmith.agent.strategies import Refine
 from codasmith.gate.verdict import Finding, StageResult, Verdict
@@ -69,6 +69,36 @@ def test_a_correct_but_slow_kernel_is_told_its_tax_and_times():
     assert "refused" not in text
 
 
+def test_a_slow_kernel_is_told_where_its_time_goes_and_which_schedules_were_tried(task):
+    schedules = {
+        "128x256-coop-2x1": {"ok": True, "kept": True, "spill_bytes": 24, "stages": 2},
+        "128x192-pingpong-2x1": {"ok": True, "kept": False, "spill_bytes": 900, "stages": 4, "why": "spills 900 bytes"},
+    }
+    times = {"M4096 N4096 K4096 bf16": {"128x128-pingpong-2x1": 0.25, "128x256-coop-2x1": 0.2345}}
+    row = {
+        "workload": {"sizes": {"M": 4096, "N": 4096, "K": 4096}},
+        "schedule": "128x256-coop-2x1",
+        "milliseconds": {"kernel": 0.2345, "bare 128x256-coop-2x1": 0.2, "cublas": 0.21},
+        "bare": "bare 128x256-coop-2x1",
+        "tax": 1.1725,
+    }
+    stages = [
+        StageResult(stage="compile", outcome="passed", note="1 of 2 schedules", data={"schedules": schedules}),
+        StageResult(stage="tune", outcome="passed", note="128x256-coop-2x1", data={"milliseconds": times}),
+    ]
+    passed = verdict("passed", stages, timing={"tax": 1.1725, "workloads": [row]}, environment={"gpu": "NVIDIA H200"})
+    text = feedback(Attempt(1, source=SOURCE, verdict=passed), task=task)
+    assert (
+        "- left by your epilogue: 128x256-coop-2x1 2 pipeline stages and 24 bytes a thread spilled (fewer than 3"
+        in text
+    )
+    assert "- schedules that were dropped: 128x192-pingpong-2x1 (spills 900 bytes)" in text
+    assert "tried on M4096 N4096 K4096 bf16, in ms: 128x256-coop-2x1 0.234, 128x128-pingpong-2x1 0.250" in text
+    assert "0.234 ms, of which the multiplication alone takes 0.200 and your epilogue adds 0.034" in text
+    # three matrices of 4096 x 4096 and a bias in 16 bits; 2 * 4096**3 operations at 989e12 a second
+    assert "any kernel must move 101 MB (0.021 ms at the memory's rate) and multiply for 0.139 ms" in text
+
+
 def test_a_repeated_file_is_called_one():
     text = feedback(Attempt(3, source=SOURCE, verdict=refused(), repeats=1))
     assert "the same as your answer 1" in text
@@ -97,13 +127,21 @@ def test_an_answer_without_code_is_shown_as_it_was():
     assert turns[0].content == "I refuse."
 
 
-def test_long_attempts_are_cut_to_the_budget_and_the_newest_is_kept():
+def test_long_attempts_are_cut_to_the_budget_and_both_the_best_and_the_newest_are_kept():
     best = Attempt(1, source="best = 1\n" * 3_000, verdict=refused(passed=["read"], stage="interpret"))
     newest = Attempt(2, source="newest = 1\n" * 3_000, verdict=refused(message="m" * 50_000))
     turns = attempt_turns(Refine().shown(history_of(best, newest)), tokens=2_000)
-    assert len(turns) == 2 and "newest" in turns[0].content
-    assert sum(len(t.content) for t in turns) <= 2_000 * 4 + 100
-    assert "characters left out" in turns[0].content
+    assert len(turns) == 4 and "best = 1" in turns[0].content and "newest = 1" in turns[2].content
+    assert sum(len(t.content) for t in turns) <= 2_000 * CHARS_PER_TOKEN + 200
+    assert "characters left out" in turns[0].content and "characters left out" in turns[2].content
+
+
+def test_what_a_short_attempt_leaves_of_the_budget_goes_to_the_longer_one():
+    best = Attempt(1, source="best = 1\n", verdict=refused(passed=["read"], stage="interpret"))
+    newest = Attempt(2, source="newest = 1\n" * 3_000, verdict=refused())
+    turns = attempt_turns(Refine().shown(history_of(best, newest)), tokens=2_000)
+    assert "left out" not in turns[0].content + turns[1].content + turns[3].content
+    assert 1_500 * CHARS_PER_TOKEN < sum(len(t.content) for t in turns) <= 2_000 * CHARS_PER_TOKEN + 100
 
 
 def test_cutting_keeps_both_ends():

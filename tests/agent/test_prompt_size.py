@@ -11,6 +11,9 @@ import re
 
 import pytest
 from codasmith.agent.conversation import conversation
+from codasmith.agent.history import Attempt
+from codasmith.agent.prompt import packaged
+from codasmith.gate.verdict import Finding, StageResult, Verdict
 from codasmith.tasks import catalogue
 
 MOST = 12_000
@@ -36,3 +39,20 @@ def test_a_first_question_stays_under_twelve_thousand_tokens(level, tier):
     }
     largest = max(sizes, key=sizes.__getitem__)
     assert 1_000 < sizes[largest] < MOST, largest
+
+
+@pytest.mark.parametrize("tier", ["closed", "cutedsl"])
+def test_the_longest_question_with_attempts_stays_under_twelve_thousand_tokens(tier):
+    """Two attempts that are cut to the budget, after the longest first question of the catalogue.
+
+    The estimate is held against the least share of it that the known tokenizers count (see above).
+    """
+    longest = max(catalogue().values(), key=lambda t: sum(len(m.content) for m in conversation(t, tier=tier)))
+    example = packaged(f"prompts/examples/tanh_value_bwd/{tier}.py")
+    finding = Finding(code="x", message="a compiler's word " * 2_000, remedy="do this " * 2_000, line=3)
+    failed = StageResult(stage="compile", outcome="failed", finding=finding)
+    refused = Verdict(task="t", task_digest="d", candidate_digest="c", tier=tier, status="refused", stages=(failed,))
+    shown = [Attempt(n, source=example * 40, verdict=refused) for n in (1, 2)]
+    messages = conversation(longest, shown, tier=tier)
+    assert len(messages) == 6
+    assert 6_000 < sum(tokens(m.content) for m in messages) / 1.41 < MOST
