@@ -6,6 +6,7 @@ Several sets together exceed the L2 cache, so that a timed call finds none of it
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +54,12 @@ class BufferSet:
     workspaces: dict[str, dict[str, Any]] = field(default_factory=dict)
     kept: dict[str, torch.Tensor] = field(default_factory=dict)
     """Outputs that are added to, as they were before; filled by `keep`."""
+    moving: tuple[str, ...] = ()
+    """The inputs that are multiplied: `freshen` moves them."""
+    moved: dict[str, int] = field(default_factory=dict)
+    """By how many elements each has been moved since it was drawn."""
+    redraw: Callable[[], dict[str, Any]] = dict
+    """Draws the inputs again, outside the shared block."""
 
     @property
     def tensors(self) -> dict[str, Any]:
@@ -68,14 +75,29 @@ class BufferSet:
         self.kept = {name: self.outputs[name].clone() for name in accumulated}
 
     def freshen(self) -> None:
-        """Content that no call has seen: the largest operand's rows move on, outputs are as before the first call."""
-        operands = {n: t for n, t in self.inputs.items() if isinstance(t, torch.Tensor) and n not in self.outputs}
-        largest = max(operands.values(), key=lambda t: (t.is_floating_point(), t.numel()))
-        rows = largest.shape[0]
-        largest.copy_(largest.roll(1 + secrets.randbelow(max(rows - 1, 1)), 0))
+        """Content that no call has seen: what is multiplied moves on, outputs are as before the first call.
+
+        Every element moves by the same number of places, from row to row too, so that no element of the product is
+        one that stood there, or elsewhere, before.
+        """
+        for name in self.moving:
+            flat = self.inputs[name].view(-1)
+            by = 1 + secrets.randbelow(max(flat.numel() - 1, 1))
+            flat.copy_(flat.roll(by))
+            self.moved[name] = (self.moved.get(name, 0) + by) % flat.numel()
         for name, tensor in self.kept.items():
             self.outputs[name].copy_(tensor)
         self.poison()
+
+    def drawn(self, moved: dict[str, int] | None = None) -> dict[str, Any]:
+        """The inputs as they must be, whatever a kernel has written where they lie.
+
+        moved: as `moved` was at the time in question; now, by default.
+        """
+        inputs = self.redraw()
+        for name, by in (self.moved if moved is None else moved).items():
+            inputs[name] = inputs[name].reshape(-1).roll(by).view(inputs[name].shape)
+        return inputs
 
     def poison(self) -> None:
         """Fill everything that is written, not accumulated, with NaN."""
@@ -116,7 +138,10 @@ def sets_wanted(bytes_of_one: int, most: int = 8) -> int:
 
 
 def _one(arena: Arena, task: Task, workload: Workload, bare: bool, scalars: dict[str, Any]) -> BufferSet:
-    drawn = {**draw(task, workload, arena.block.device), **scalars}
+    def redraw() -> dict[str, Any]:
+        return {**draw(task, workload, arena.block.device), **scalars}
+
+    drawn = redraw()
     inputs: dict[str, Any] = {}
     described: dict[str, Any] = {}
     for name, value in drawn.items():
@@ -141,10 +166,17 @@ def _one(arena: Arena, task: Task, workload: Workload, bare: bool, scalars: dict
         sizes=workload.sizes,
         between={n: t for n, t in written.items() if n not in task.outputs},
         described_between={n: d for n, d in described_written.items() if n not in task.outputs},
+        moving=_multiplied(task, inputs),
+        redraw=redraw,
     )
     if bare:
         result.bare = _bare(arena, task, workload, inputs, described)
     return result
+
+
+def _multiplied(task: Task, inputs: dict[str, Any]) -> tuple[str, ...]:
+    names = dict.fromkeys(name for part in task.parts.values() for name in (part.gemm.a, part.gemm.b))
+    return tuple(name for name in names if name in inputs)
 
 
 def _bare(

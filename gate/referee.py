@@ -26,6 +26,7 @@ from .job import Job, Object, Refused
 from .machine import environment
 from .pipe import Child, ChildFailed
 from .runners import Runners
+from .stopwatch import Asking, asking
 from .verdict import Finding, StageResult
 
 ARENA_BYTES = 16 * 2**30
@@ -62,6 +63,8 @@ class Referee:
         self.arena = Arena(min(ARENA_BYTES, int(free * ARENA_SHARE)), torch.device("cuda", torch.cuda.current_device()))
         self.environment = environment()
         self.runners = Runners(self.arena)
+        self.asking: Asking | None = None
+        """What the runner's empty calls took before an open candidate's object was loaded; None in the closed tier."""
 
     @property
     def runner(self) -> Child:
@@ -93,6 +96,7 @@ class Referee:
         self.runners.begin(hostile=hostile)  # one that does not start is no candidate's fault
         with _lost("tune", "loading the compiled object"):
             self.runner.call("reset")
+            self.asking = asking(self._nothing, self._busy) if hostile else None
             for item in [*job.bare, *job.candidate]:
                 self._load(item)
         stages: tuple[tuple[tuple[str, ...], Callable], ...] = (
@@ -114,6 +118,13 @@ class Referee:
             ]
             if any(r.outcome == "failed" for r in results):
                 break
+
+    def _nothing(self, times: int) -> None:
+        self.runner.call("replay", graph="", times=0)
+
+    def _busy(self) -> None:
+        self.arena.reset()
+        torch.cuda.synchronize()
 
     def _load(self, item: Object) -> None:
         self.runner.call(

@@ -105,11 +105,10 @@ class Runner:
 
     def do_replay(self, graph: str, times: int) -> None:
         """0 times: something empty is launched and waited for, so that the GPU has turned to this process."""
-        captured = self.graphs[graph]
         if not times:
             self.nothing.zero_()
         for _ in range(times):
-            captured.replay()
+            self.graphs[graph].replay()
         torch.cuda.synchronize()
 
     def _open(self, descriptions: dict[str, Any]) -> dict[str, Any]:

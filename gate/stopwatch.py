@@ -13,13 +13,15 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Replay = Callable[[int], None]
 """Replay the recorded calls so many times and wait until they are done; 0 launches something empty and waits."""
 
 LEAST_ROUNDS = 9
+LENIENT = 1.5
+"""How much longer than `Asking` says an empty call may take."""
 _LEAST_MS = 1e-6
 
 
@@ -40,14 +42,41 @@ class Interval:
         return {"value": self.value, "low": self.low, "high": self.high}
 
 
-def turn(replay: Replay, times: int) -> tuple[float, float]:
-    """Seconds that the replays take, and that an empty call takes just before."""
+@dataclass(frozen=True)
+class Asking:
+    """Seconds that a process's empty calls take before anything hostile is loaded into it.
+
+    Afterwards they are its own word: one that is slow takes more off every time than asking costs, and one that
+    works in secret has begun before the clock.
+    """
+
+    first: float
+    """The one that turns the GPU to the process."""
+    empty: float
+
+    def late(self, first: float, empty: float) -> float:
+        """Seconds that two calls took beyond what they may."""
+        return max(first - LENIENT * self.first, 0.0) + max(empty - LENIENT * self.empty, 0.0)
+
+
+def turn(replay: Replay, times: int) -> tuple[float, float, float]:
+    """Seconds that the replays take, that an empty call takes just before, and one before that."""
+    begun = time.perf_counter()
     replay(0)  # whatever ran before, of another process too, is now off the GPU
     started = time.perf_counter()
     replay(0)
     asked = time.perf_counter()
     replay(times)
-    return time.perf_counter() - asked, asked - started
+    return time.perf_counter() - asked, asked - started, started - begun
+
+
+def asking(replay: Replay, before: Callable[[], object]) -> Asking:
+    """What empty calls take. before: has the GPU busy with something else."""
+    taken = []
+    for _ in range(9):
+        before()
+        taken.append(turn(replay, 0)[1:])
+    return Asking(first=statistics.median(t[1] for t in taken), empty=statistics.median(t[0] for t in taken))
 
 
 def overhead(replay: Replay) -> float:
@@ -75,14 +104,17 @@ def rounds(
     after: Callable[[str], None] | None = None,
     warm_s: float = 0.0,
     budget_s: float = float("inf"),
+    trusted: Mapping[str, Asking] | None = None,
 ) -> dict[str, list[float]]:
     """Milliseconds a call, by contestant and round.
 
     target_ms: what one contestant takes of a round, in two turns; 0 for one replay a turn. before, after: called
     with the contestant's name around each turn, outside its time. warm_s: seconds of uncounted rounds, at least
     one round. budget_s: where `count` rounds would take longer, there are fewer, but never below LEAST_ROUNDS
-    (or count).
+    (or count). trusted: for contestants that may lie about their empty calls, what those take; more is not taken
+    off, and what comes late before the clock is counted.
     """
+    trusted = trusted or {}
     times = {name: repetitions(replay, overhead(replay), target_ms / 2) for name, (replay, _) in contestants.items()}
     idle: dict[str, list[float]] = {name: [] for name in contestants}
     order = list(contestants)
@@ -94,8 +126,8 @@ def rounds(
         for name in [*order, *reversed(order)]:
             if before:
                 before(name)
-            worked, empty = turn(contestants[name][0], times[name])
-            spent[name] += worked / 2
+            worked, empty, first = turn(contestants[name][0], times[name])
+            spent[name] += (worked + (trusted[name].late(first, empty) if name in trusted else 0.0)) / 2
             idle[name].append(empty)
             if after:
                 after(name)
@@ -108,9 +140,10 @@ def rounds(
         palindrome()
     most = max(LEAST_ROUNDS, int(budget_s / one)) if budget_s < float("inf") else count
     taken = [palindrome() for _ in range(min(count, most))]
-    asking = {name: statistics.median(spent) for name, spent in idle.items()}
+    asked = {name: statistics.median(spent) for name, spent in idle.items()}
+    asked |= {name: min(asked[name], LENIENT * known.empty) for name, known in trusted.items() if name in asked}
     return {
-        name: [max(1e3 * (r[name] - asking[name]) / (times[name] * calls), _LEAST_MS) for r in taken]
+        name: [max(1e3 * (r[name] - asked[name]) / (times[name] * calls), _LEAST_MS) for r in taken]
         for name, (_, calls) in contestants.items()
     }
 

@@ -2,27 +2,27 @@
 
 Every turn is one pass over several sets of buffers whose content no call has seen before, into outputs filled with
 NaN; what some of those turns left behind, drawn by lot, is compared with the reference.  Refuses only what cannot
-be: a time below the hardware's own roofline, or timed outputs that are wrong.
+be: a time below the hardware's own roofline, timed outputs that are wrong, or inputs that were changed.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import secrets
 import statistics
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..tasks import ProgramTask, Task, Workload, oracle, unfused
+from ..tasks import ProgramTask, Task, Workload
 from . import baselines, canary, nvml
 from .buffers import MOST_SETS, BufferSet
 from .job import Job, Refused
 from .machine import home
+from .memory import enough_memory
 from .roofline import pointwise_bytes, roofline_ms
-from .stopwatch import LEAST_ROUNDS, Interval, Replay, ratio, rounds
-from .tolerance import judge
+from .sampled import Sample
+from .stopwatch import Interval, Replay, ratio, rounds
 from .tune import prepare, record
 from .verdict import Finding, StageResult
 
@@ -35,7 +35,6 @@ BUDGET_S = 2.0
 """What the rounds of one workload may take."""
 WARM_S = 0.4
 HEATS = 5  # rounds in which the schedules, the bare template's too, race for their place
-CHECKED_TURNS = 2
 CUBLAS, BARE = "cublas", "bare "
 """How contestants of a product are called; in a program with the stage before it."""
 BELOW = 0.97  # of the roofline: less is a broken measurement
@@ -47,7 +46,10 @@ def measure(referee: Referee, job: Job) -> list[StageResult]:
     own = {os.getpid(), referee.runner.process.pid}
     seen = canary.look(folder, referee.environment, own) if job.timed else {}
     copy_rate = _copy_rate()
-    rows = [_one(referee, job, workload, copy_rate) for workload in job.timed]
+    rows = []
+    for workload in job.timed:
+        with enough_memory(job.task, workload):
+            rows.append(_one(referee, job, workload, copy_rate))
     summary = summarise(rows)
     note = f"tax {summary['tax']:.3f}" if summary.get("tax") else "no workload"
     if summary.get("over_compile"):
@@ -105,10 +107,10 @@ def _one(referee: Referee, job: Job, workload: Workload, copy_rate: float) -> di
     kept = kept if kept.get("uses", baselines.REUSED) < baselines.REUSED else {}
     failed = "" if kept or not job.compile_baseline else _compile(job, sets, contestants)
     watch = nvml.Watch()
-    measured = _race(job, workload, sets, contestants, watch)
+    measured = _race(referee, job, workload, sets, contestants, watch)
     if kept and not _agrees(kept["over_cublas"], measured):
         kept, failed = {}, _compile(job, sets, contestants)
-        measured = _race(job, workload, sets, contestants, watch)
+        measured = _race(referee, job, workload, sets, contestants, watch)
     del contestants, ours, bare, heats
     torch.cuda.empty_cache()
     referee.runner.call("forget")
@@ -162,6 +164,7 @@ def _freshen(sets: list[BufferSet]) -> None:
 
 
 def _race(
+    referee: Referee,
     job: Job,
     workload: Workload,
     sets: list[BufferSet],
@@ -169,20 +172,19 @@ def _race(
     watch: nvml.Watch,
 ) -> dict[str, list[float]]:
     """Milliseconds by contestant and round; some of the kernel's turns are checked."""
-    # Which, no kernel can know, nor which of its turns count and which only warm up.
-    checked = {secrets.randbelow(2 * min(LEAST_ROUNDS, job.rounds)) for _ in range(CHECKED_TURNS)}
+    sample = Sample(sets)
     turns = 0
 
     def after(name: str) -> None:
         nonlocal turns
         if name != "kernel":
             return
-        if turns in checked:
-            _still_right(job, sets, workload)
+        sample.offer()
         if turns % 2:
             watch.look()
         turns += 1
 
+    known = referee.asking
     measured = rounds(
         contestants,
         job.rounds,
@@ -191,7 +193,9 @@ def _race(
         after=after,
         warm_s=WARM_S,
         budget_s=BUDGET_S,
+        trusted=dict.fromkeys(["kernel", *(n for n in contestants if BARE in n)], known) if known else None,
     )
+    sample.judge(job, workload)
     return _together(job.task, measured)
 
 
@@ -254,25 +258,6 @@ def _compare_with_compile(
     best = min(over, key=lambda name: over[name].value)
     row["best_baseline"] = best
     row["answer"] = "faster" if over[best].low > 1 else "slower" if over[best].high < 1 else "undecided"
-
-
-def _still_right(job: Job, sets: list[BufferSet], workload: Workload) -> None:
-    """What a timed turn left behind must be as right as what was checked before."""
-    buffers = secrets.choice(sets)
-    inputs = {**buffers.inputs, **buffers.kept}
-    truth, plain = oracle(job.task, inputs), unfused(job.task, inputs)
-    for name, actual in buffers.outputs.items():
-        found = judge(actual, truth[name], plain[name], actual.dtype)
-        if not found.ok:
-            raise Refused(
-                Finding(
-                    code="timed-output-wrong",
-                    message=f"After a timed turn on {workload.label} the output {name} is wrong: "
-                    f"error {found.kernel_max:.3g}, "
-                    f"where {found.bound_max:.3g} is allowed; the timed calls did not do the work.",
-                    output=name,
-                )
-            )
 
 
 def _too_fast(workload: Workload, milliseconds: float, floor: float) -> None:

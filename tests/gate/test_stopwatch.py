@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from codasmith.gate import stopwatch
-from codasmith.gate.stopwatch import overhead, ratio, rounds
+from codasmith.gate.stopwatch import Asking, asking, overhead, ratio, rounds
 
 
 @pytest.fixture
@@ -105,3 +105,31 @@ def test_every_turn_is_prepared_and_looked_at_and_rounds_are_palindromes(contest
     names = [n for n in seen if n.islower()]
     assert [n.lower() for n in seen[1::2]] == names and len(names) == 18
     assert all(names[i : i + 6] == names[i : i + 6][::-1] for i in (0, 6, 12))
+
+
+def test_who_may_lie_about_empty_calls_gains_nothing_by_slow_ones(contestant):
+    honest = contestant(1.0, 0.1)
+    known = asking(honest, lambda: None)
+    assert (known.first, known.empty) == pytest.approx((1e-4, 1e-4))
+    slow = contestant(1.0, 0.0)
+
+    def lies(times):
+        slow(times or 0.6)
+
+    (believed,) = set(rounds({"a": (lies, 1)}, 3, 0.0)["a"])
+    assert believed == pytest.approx(0.4)
+    (counted,) = set(rounds({"a": (lies, 1)}, 3, 0.0, trusted={"a": known})["a"])
+    assert counted == pytest.approx(1.0 + 2 * (0.6 - 0.15) - 0.15)
+    assert rounds({"a": (honest, 1)}, 3, 0.0, trusted={"a": known})["a"] == pytest.approx([1.0] * 3)
+
+
+def test_work_done_before_the_clock_starts_is_counted(contestant):
+    costly, free = contestant(1.0, 0.1), contestant(0.0, 0.1)
+    calls = []
+
+    def ahead(times):
+        calls.append(times)
+        (costly if len(calls) % 3 == 1 else free)(1)
+
+    (found,) = set(rounds({"a": (ahead, 1)}, 1, 0.0, trusted={"a": Asking(1e-4, 1e-4)})["a"])
+    assert found == pytest.approx(0.95, abs=0.06)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import json
 import types
+from random import Random
 
 import pytest
 import torch
-from codasmith.gate import baselines, buffers, canary, stopwatch, timing
+from codasmith.gate import baselines, buffers, canary, sampled, stopwatch, timing
 from codasmith.gate.arena import Arena
 from codasmith.gate.job import Job, Refused
-from codasmith.tasks import Workload, load_task
+from codasmith.tasks import Workload, catalogue, load_task
 
 MACHINE = {"gpu": "NVIDIA H200", "driver": "580.1"}
 WORKLOAD = Workload(sizes={"M": 48, "N": 64, "K": 32})
@@ -28,7 +30,7 @@ class Bench:
         self.kernel = self.task.reference
         self.arena = Arena(2**24, torch.device("cpu"))
         self.runner = types.SimpleNamespace(call=lambda *a, **k: {}, process=types.SimpleNamespace(pid=1))
-        self.environment = MACHINE
+        self.environment, self.asking = MACHINE, None
         monkeypatch.setenv("CODASMITH_HOME", str(tmp_path))
         monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: self.now)
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
@@ -155,14 +157,114 @@ def test_timed_outputs_that_are_added_to_are_checked_too(monkeypatch, tmp_path):
         bench.measure(timed=[workload], tuned={workload.label: {"128x128": 1.0}})
 
 
-def test_fresh_content_moves_the_rows_of_the_largest_operand_and_poisons_the_outputs():
-    inputs = {"x": torch.arange(12.0).view(6, 2), "bias": torch.ones(2)}
-    outputs = {"y": torch.zeros(6, 2)}
-    held = buffers.BufferSet(inputs, outputs, {}, {})
-    before = inputs["x"].clone()
-    held.freshen()
-    assert not torch.equal(inputs["x"], before) and inputs["x"].sum() == before.sum()
-    assert torch.equal(inputs["bias"], torch.ones(2)) and outputs["y"].isnan().all()
+def test_a_kernel_that_stops_working_late_is_refused_as_surely_as_one_that_never_works(bench, monkeypatch):
+    calls = []
+
+    def tires(**inputs):
+        calls.append(1)
+        return bench.task.reference(**inputs) if len(calls) < 90 else {}
+
+    bench.kernel = tires
+    monkeypatch.setattr(timing, "WARM_S", 0.05)
+    with pytest.raises(Refused):
+        bench.measure(rounds=60)
+    assert len(calls) > 400
+
+
+def test_a_sample_holds_any_turn_as_likely_as_any_other(monkeypatch):
+    dice = Random(3)
+    monkeypatch.setattr(sampled.secrets, "randbelow", dice.randrange)
+    held = types.SimpleNamespace(moved={}, outputs={"turn": torch.zeros(1)})
+    seen = collections.Counter()
+    for _ in range(400):
+        sample = sampled.Sample([held])
+        for number in range(40):
+            held.outputs["turn"].fill_(number)
+            sample.offer()
+        seen.update(int(turn.outputs["turn"]) for turn in sample.taken)
+    assert sum(seen.values()) == 400 * sampled.CHECKED_TURNS
+    assert len(seen) == 40 and min(seen.values()) >= 20 and max(seen.values()) <= 65  # 40 expected
+
+
+def test_a_kernel_that_empties_its_inputs_so_that_zeros_are_right_is_refused(bench):
+    def empties(**inputs):
+        inputs["w"].zero_()
+        return bench.task.reference(**inputs)
+
+    bench.kernel = empties
+    with pytest.raises(Refused) as caught:
+        bench.measure()
+    assert caught.value.finding.code == "timed-output-wrong"
+
+
+def test_a_kernel_that_is_right_and_spoils_its_inputs_afterwards_is_refused(bench):
+    def spoils(**inputs):
+        answer = bench.task.reference(**inputs)
+        inputs["bias"].add_(1.0)
+        inputs["bias"].sub_(0.875)
+        return answer
+
+    bench.kernel = spoils
+    with pytest.raises(Refused):
+        bench.measure()
+
+
+def test_what_a_turn_left_is_copied_before_anything_else_is_done():
+    held = types.SimpleNamespace(moved={"x": 3}, outputs={"y": torch.zeros(2)})
+    sample = sampled.Sample([held])
+    sample.offer()
+    held.outputs["y"].fill_(1.0)  # finished late, while a reference is computed
+    held.moved["x"] = 5
+    assert sample.taken[0].outputs["y"].eq(0).all() and sample.taken[0].moved == {"x": 3}
+
+
+def test_an_open_candidates_slow_empty_calls_gain_it_nothing(bench):
+    known = stopwatch.Asking(first=1e-5, empty=1e-5)
+    honest = bench.measure().data["workloads"][0]["milliseconds"]["kernel"]
+    inner = bench.replay
+
+    def lazy(name, sets):
+        replay = inner(name, sets)
+
+        def asked(times):
+            bench.now += 1e-3 if name == "kernel" and not times else 0.0
+            replay(times)
+
+        return asked
+
+    bench.replay = lazy
+    gained = bench.measure().data["workloads"][0]["milliseconds"]["kernel"]
+    assert gained < 0.9 * honest  # so it would be, were the runner's word taken
+    bench.asking = known
+    row = bench.measure().data["workloads"][0]
+    assert row["milliseconds"]["kernel"] > 1.2 * honest and row["tax"]["value"] > 1.2
+
+
+def test_fresh_content_moves_what_is_multiplied_and_poisons_the_outputs():
+    task, workload = load_task("linear_bias_residual"), Workload(sizes={"M": 16, "N": 64, "K": 32})
+    (held,) = buffers.place(Arena(2**24, torch.device("cpu")), task, workload, 1)
+    before = {n: t.clone() for n, t in held.inputs.items()}
+    product = before["x"].double() @ before["w"].double().T
+    for _ in range(3):
+        held.freshen()
+        for name in ("x", "w"):
+            assert not torch.equal(held.inputs[name], before[name])
+            assert torch.equal(held.inputs[name].flatten().sort()[0], before[name].flatten().sort()[0])
+        now = held.inputs["x"].double() @ held.inputs["w"].double().T
+        assert not torch.isin(now.flatten(), product.flatten()).any()  # nothing to be found again elsewhere
+        assert torch.equal(held.inputs["residual"], before["residual"]) and held.outputs["y"].isnan().all()
+        expected = held.drawn()
+        assert all(torch.equal(expected[n], held.inputs[n]) for n in before)
+    held.inputs["bias"].zero_()
+    assert torch.equal(held.drawn()["bias"], before["bias"])
+
+
+def test_whatever_a_product_multiplies_and_is_given_moves():
+    for name, task in catalogue().items():
+        moving = buffers._multiplied(task, task.tensors)
+        assert moving, name
+        for part in task.parts.values():
+            assert {part.gemm.a, part.gemm.b} & set(task.tensors) <= set(moving), name
 
 
 # --- the canary ---------------------------------------------------------------------------------------
