@@ -81,7 +81,7 @@ class BufferSet:
         one that stood there, or elsewhere, before.
         """
         for name in self.moving:
-            flat = self.inputs[name].view(-1)
+            flat = bits(self.inputs[name])
             by = 1 + secrets.randbelow(max(flat.numel() - 1, 1))
             flat.copy_(flat.roll(by))
             self.moved[name] = (self.moved.get(name, 0) + by) % flat.numel()
@@ -96,7 +96,8 @@ class BufferSet:
         """
         inputs = self.redraw()
         for name, by in (self.moved if moved is None else moved).items():
-            inputs[name] = inputs[name].reshape(-1).roll(by).view(inputs[name].shape)
+            shape, dtype = inputs[name].shape, inputs[name].dtype
+            inputs[name] = bits(inputs[name].contiguous()).roll(by).view(dtype).view(shape)
         return inputs
 
     def poison(self) -> None:
@@ -104,6 +105,14 @@ class BufferSet:
         for name, tensor in (self.between | self.outputs).items():
             if name not in self.inputs:
                 tensor.fill_(float("nan"))
+
+
+_WHOLE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """A contiguous tensor's elements in a row, as whole numbers: what can be done with those can be done with any."""
+    return tensor.view(-1).view(_WHOLE[tensor.dtype.itemsize])
 
 
 def place(arena: Arena, task: Task, workload: Workload, sets: int, *, bare: bool = False) -> list[BufferSet]:

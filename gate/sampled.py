@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from ..tasks import Workload
-from .buffers import BufferSet
+from .buffers import BufferSet, bits
 from .job import Job, Refused
 from .tolerance import judge_runs
 from .verdict import Finding
@@ -73,8 +73,9 @@ def _still_right(job: Job, turn: Turn, workload: Workload) -> None:
                 )
             )
     for name, value in turn.buffers.drawn().items():
-        held = turn.buffers.inputs[name]
-        if isinstance(value, torch.Tensor) and name not in job.task.accumulates and not torch.equal(held, value):
+        if not isinstance(value, torch.Tensor) or name in job.task.accumulates:
+            continue
+        if not torch.equal(bits(turn.buffers.inputs[name]), bits(value.contiguous())):
             raise Refused(
                 Finding(
                     code="timed-input-changed",
