@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import loop
 from .budget import Budget
-from .errors import UserMistake
+from .errors import MachineCannot, UserMistake
 from .history import History
 from .journal import Event, Journal, read
 from .loop import Admit, Gate, Result
@@ -54,14 +54,14 @@ def run(
 
     Raises UserMistake, TaskError, ModelError or MachineCannot, each in one sentence.
     """
-    from ..tasks import load_task
-
     asked_for = task
-    task = load_task(task) if isinstance(task, str | os.PathLike) else task
     model = make_model(model, **(model_options or {})) if isinstance(model, str) else model
     budget = budget or Budget()
     chosen = make_strategy(strategy, width)
     stops = Stops(target_tax, target_speedup, patience)
+    from ..tasks import load_task  # imports torch, so not before a mistake that needs none to be seen
+
+    task = load_task(task) if isinstance(task, str | os.PathLike) else task
     path = Path(journal) if journal is not None else _new_path(task.name, model.name)
     gate, admit = gate_and_admit(storage, cpu_only)
     with Journal(path) as book:
@@ -71,6 +71,7 @@ def run(
             )
         book.write(
             "start",
+            format=FORMAT,
             task=task.name,
             task_digest=task.digest,
             task_path=_where(task, asked_for),
@@ -130,6 +131,11 @@ def resume(
         stops = Stops(start["target_tax"], start.get("target_speedup"), waits)
         on_cpu = start["cpu_only"] if cpu_only is None else cpu_only
         gate, admit = gate_and_admit(start["storage"], on_cpu)
+        if cpu_only is False and admit is None:
+            raise MachineCannot(
+                "--gpu asks for the stages that need a Hopper GPU, and there is none here; "
+                "resume on a machine that has one, or leave --gpu out"
+            )
         progress = progress or Progress.silent()
         for problem in book.problems:
             progress.say(problem, "yellow")
@@ -150,14 +156,24 @@ def resume(
         )
 
 
+FORMAT = 1
+"""Of the journal's events; raised when an older reader would misread them."""
+
+
 def start_of(history: History, path: Path) -> Event:
     """How a run was begun. Raises UserMistake where the journal does not say."""
     start = history.start or {}
+    written = start.get("format", FORMAT)  # older journals do not say
+    if isinstance(written, int) and written > FORMAT:
+        raise UserMistake(
+            f"{path} was written by a newer Codasmith (format {written}; this one reads up to {FORMAT}): update it"
+        )
     words = ("task", "task_path", "task_digest", "model", "tier", "storage")
     whole = all(isinstance(start.get(k), str) for k in words) and {"cpu_only", "target_tax"} <= start.keys()
     whole = whole and isinstance(start.get("strategy", "refine"), str)  # older journals say no strategy
     whole = whole and all(isinstance(start.get(k), int | None) for k in ("width", "patience"))
-    whole = whole and all(isinstance(start.get(k), int | float | None) for k in ("target_tax", "target_speedup"))
+    whole = whole and all(is_number_or_none(start.get(k)) for k in ("target_tax", "target_speedup"))
+    whole = whole and start["tier"] in ("closed", "cutedsl") and start["storage"] in ("bf16", "fp16")
     if not whole or not isinstance(start.get("model_options"), dict) or not _is_budget(start.get("budget")):
         raise UserMistake(
             f'{path} does not say how its run was begun (no whole "start" event); '
@@ -180,7 +196,12 @@ def task_of(start: Event, path: Path) -> Task:
 
 
 def _is_budget(value: object) -> bool:
-    return isinstance(value, dict) and value.keys() <= asdict(Budget()).keys()  # older journals know fewer bounds
+    known = asdict(Budget()).keys()  # older journals know fewer bounds
+    return isinstance(value, dict) and value.keys() <= known and all(map(is_number_or_none, value.values()))
+
+
+def is_number_or_none(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def gate_and_admit(storage: str, cpu_only: bool) -> tuple[Gate, Admit | None]:

@@ -157,7 +157,8 @@ def _attempt(attempt: Attempt, seconds: Any) -> AttemptView:
 def _facts(start: Event) -> Iterable[tuple[str, str]]:
     """How the campaign was begun, in words; what an older journal does not say is left out."""
     width = f", width {start['width']}" if start.get("width") else ""
-    bounds = {k: v for k, v in (start.get("budget") or {}).items() if v is not None}
+    budget = start.get("budget")
+    bounds = budget if isinstance(budget, dict) else {}
     targets = {
         "tax": start.get("target_tax"),
         "speed-up": start.get("target_speedup"),
@@ -169,11 +170,15 @@ def _facts(start: Event) -> Iterable[tuple[str, str]]:
         "model": start.get("model"),
         "tier": f"{start.get('tier', 'closed')}, {start.get('storage', 'bf16')}",
         "strategy": f"{start.get('strategy', 'refine')}{width}",
-        "budget": ", ".join(f"{v:g} {k}" for k, v in bounds.items()),
-        "goals": ", ".join(f"{k} {v:g}" for k, v in targets.items() if v is not None),
+        "budget": ", ".join(f"{v:g} {k}" for k, v in bounds.items() if _is_number(v)),
+        "goals": ", ".join(f"{k} {v:g}" for k, v in targets.items() if _is_number(v)),
         "begun": _moment(start.get("time")) + (", without a GPU" if start.get("cpu_only") else ""),
     }
     return [(name, str(value)) for name, value in facts.items() if value]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
 
 
 def _moment(time: object) -> str:

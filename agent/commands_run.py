@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,6 +29,13 @@ class StrategyName(StrEnum):
     best_first = "best-first"
 
 
+class ApiName(StrEnum):
+    """Which of OpenAI's two APIs a server speaks."""
+
+    responses = "responses"
+    chat = "chat"
+
+
 class StorageName(StrEnum):
     """The dtype of the tensors whose dtype a task leaves open."""
 
@@ -45,6 +52,20 @@ StorageOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
 CpuOption = Annotated[bool, typer.Option("--cpu-only", help="Only the stages that need no GPU; nothing is admitted.")]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Address of a compatible server.")]
+KeyEnv = Annotated[
+    str | None, typer.Option("--key-env", help="Name of the variable that holds the key, if not the usual one.")
+]
+Api = Annotated[
+    ApiName | None,
+    typer.Option("--api", help="For openai: models; by default responses at OpenAI itself, chat at --base-url."),
+]
+Effort = Annotated[str | None, typer.Option("--effort", help="How hard the model should think, where it can be told.")]
+Thinking = Annotated[
+    str | None,
+    typer.Option("--thinking", help='For anthropic: models; tokens to think with, from 1024, or "adaptive".'),
+]
+Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds for one answer, at most.")]
 Attempts = Annotated[int | None, typer.Option("--attempts", help="Questions to the model, at most.")]
 Tokens = Annotated[int | None, typer.Option("--tokens", help="Tokens in and out together, at most.")]
 Dollars = Annotated[float | None, typer.Option("--dollars", help="Price of all answers, at most.")]
@@ -98,14 +119,12 @@ def run(
     patience: Patience = None,
     tier: TierOption = TierName.closed,
     storage: StorageOption = StorageName.bf16,
-    base_url: Annotated[str | None, typer.Option("--base-url", help="Address of a compatible server.")] = None,
-    key_env: Annotated[
-        str | None, typer.Option("--key-env", help="Name of the variable that holds the key, if not the usual one.")
-    ] = None,
-    effort: Annotated[
-        str | None, typer.Option("--effort", help="How hard the model should think, where it can be told.")
-    ] = None,
-    timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds for one answer, at most.")] = None,
+    base_url: BaseUrl = None,
+    key_env: KeyEnv = None,
+    api: Api = None,
+    effort: Effort = None,
+    thinking: Thinking = None,
+    timeout: Timeout = None,
     journal: Annotated[
         Path | None, typer.Option("--journal", help="Where to write the events; a new file in runs/ by default.")
     ] = None,
@@ -117,7 +136,6 @@ def run(
         from . import campaign
         from .budget import Budget
 
-        options = {"base_url": base_url, "key_env": key_env, "effort": effort, "timeout": timeout}
         result = campaign.run(
             task,
             model,
@@ -131,7 +149,7 @@ def run(
             patience=patience,
             journal=journal,
             cpu_only=cpu_only,
-            model_options={k: v for k, v in options.items() if v is not None},
+            model_options=model_options(base_url, key_env, api, effort, thinking, timeout),
             progress=voice.progress,
         )
         _finish(voice, result)
@@ -166,6 +184,26 @@ def resume(
             gpu_seconds=gpu_seconds,
         )
         _finish(voice, result)
+
+
+def model_options(
+    base_url: str | None,
+    key_env: str | None,
+    api: ApiName | None,
+    effort: str | None,
+    thinking: str | None,
+    timeout: float | None,
+) -> dict[str, Any]:
+    """The options given for models, as `make_model` takes them."""
+    options = {
+        "base_url": base_url,
+        "key_env": key_env,
+        "api": api.value if api else None,
+        "effort": effort,
+        "thinking": int(thinking) if thinking is not None and thinking.isdecimal() else thinking,
+        "timeout": timeout,
+    }
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _finish(voice: Voice, result: Result) -> None:

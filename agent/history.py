@@ -90,7 +90,10 @@ class History:
             attempt.prompt_digest = str(event.get("digest", ""))
             shown = event.get("shown")
             attempt.shown = tuple(n for n in shown if isinstance(n, int)) if isinstance(shown, list) else ()
-            self._written.update(m["sha256"] for m in event.get("messages", []) if "content" in m and "sha256" in m)
+            messages = event.get("messages")
+            for message in messages if isinstance(messages, list) else ():
+                if isinstance(message, dict) and "content" in message and isinstance(message.get("sha256"), str):
+                    self._written.add(message["sha256"])
         elif name == "answer" and isinstance(event.get("text"), str):
             attempt.text = event["text"]
             attempt.stop_reason = str(event.get("stop_reason") or "")
@@ -101,10 +104,12 @@ class History:
                 attempt.verdict = Verdict.model_validate(event.get("verdict"))
             except ValidationError:
                 return
-            attempt.source = event.get("source")
-            attempt.repeats = event.get("repeats")
+            source, repeats = event.get("source"), event.get("repeats")
+            attempt.source = source if isinstance(source, str) else None
+            attempt.repeats = repeats if isinstance(repeats, int) else None
         elif name == "admitted":
-            attempt.entry = event.get("entry")
+            entry = event.get("entry")
+            attempt.entry = entry if isinstance(entry, dict) else {}
         elif name == "error":
             attempt.not_kept = str(event.get("message"))
 

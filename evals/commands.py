@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..agent.commands_run import CpuOption, JsonOption, StorageName, StorageOption, TierName
+from ..agent.commands_run import (
+    Api,
+    BaseUrl,
+    CpuOption,
+    Effort,
+    JsonOption,
+    KeyEnv,
+    StorageName,
+    StorageOption,
+    Thinking,
+    TierName,
+    Timeout,
+    model_options,
+)
 from ..agent.errors import MACHINE_CANNOT, UserMistake
 from ..agent.speak import Voice, speaking
 from . import commands_attacks
@@ -67,9 +80,12 @@ def evaluate(
     shard: Annotated[
         str, typer.Option("--shard", help="A part of the samples, such as 2/4; join with evals merge.")
     ] = "1/1",
-    base_url: Annotated[str | None, typer.Option("--base-url", help="Address of a compatible server.")] = None,
-    effort: Annotated[str | None, typer.Option("--effort", help="How hard the models should think.")] = None,
-    timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds for one answer, at most.")] = None,
+    base_url: BaseUrl = None,
+    key_env: KeyEnv = None,
+    api: Api = None,
+    effort: Effort = None,
+    thinking: Thinking = None,
+    timeout: Timeout = None,
     cpu_only: CpuOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -81,7 +97,6 @@ def evaluate(
         from .run_folder import RunFolder
 
         loaded = load_set(eval_set)
-        options = {"base_url": base_url, "effort": effort, "timeout": timeout}
         spec = runs.make_spec(
             model or [],
             loaded,
@@ -98,7 +113,7 @@ def evaluate(
             storage=storage.value,
             shapes=shapes,
             shard=shard,
-            model_options={k: v for k, v in options.items() if v is not None},
+            model_options=model_options(base_url, key_env, api, effort, thinking, timeout),
         )
         folder = RunFolder(out or runs.default_folder(loaded))
         unfinished = runs.run(spec, loaded, folder, workers=workers, limit_s=limit_s, say=voice.progress.say)

@@ -156,6 +156,12 @@ def _notes(
                     f"{model} ({tier}): {made} of {asked} samples are there; its scores are of those alone, and not "
                     "comparable with whole ones."
                 )
+    silent = Counter((r.model, r.tier) for r in rows if r.ended == "model")
+    for (model, tier), count in sorted(silent.items()):
+        notes.append(
+            f"{model} ({tier}): {count} of its {counts[model, tier]} samples ended because it gave no further answer, which "
+            "counts against it; `codasmith journal show` on their journals says why."
+        )
     for model, tier in sorted(counts):
         if model in TRANSLATORS and counts[model, tier] < tasks and spec.shard == "1/1":
             notes.append(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..agent import loop
 from ..agent.budget import Budget
+from ..agent.campaign import FORMAT
 from ..agent.errors import UserMistake
 from ..agent.history import History
 from ..agent.journal import Journal, read
@@ -101,6 +102,7 @@ def _begin(book: Journal, job: Job, spec: RunSpec) -> None:
         budget = _budget(job, spec)
         book.write(
             "start",
+            format=FORMAT,
             task=job.entry.name,
             task_digest=job.entry.digest,
             task_path=job.where,
@@ -120,9 +122,6 @@ def _go(book: Journal, job: Job, spec: RunSpec, make: MakeModel, gate: Gate) -> 
     model = make(job.model, job.tier)
     if len(book.events) > 1:
         book.write("resumed")
-        if job.model.startswith("replay:"):
-            for _ in History(book.events).attempts:  # a replayed journal begins at its first answer
-                model.answer([], max_tokens=1)
     loop.run(
         job.task,
         model,

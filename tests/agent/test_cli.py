@@ -104,6 +104,8 @@ def test_a_spent_budget_is_exit_code_4_and_says_how_to_go_on(cli, model):
         (("run", "linear_bias", "--attempts", "0"), "--attempts 0 leaves nothing to spend"),
         (("run", "linear_bias", "--journal", "/dev/null/j.jsonl"), "choose another place with --journal"),
         (("run", "linear_bias", "--base-url", "http://localhost"), "no option 'base_url'"),
+        (("run", "linear_bias", "--thinking", "2048"), "no option 'thinking'"),
+        (("run", "linear_bias", "--model", "openai:x", "--thinking", "2048"), "openai: has no option 'thinking'"),
         (("run", "linear_bias", "--model", "replay:none.jsonl"), "none.jsonl cannot be read"),
         (("run", "linear_bias", "--model", "command:no-such-program"), "'no-such-program' was not found"),
         (("resume", "missing.jsonl"), "cannot be read"),
@@ -119,6 +121,24 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(cli, arguments, words):
     assert "Traceback" not in err
     code, out, err = cli(*arguments, "--json")
     assert code == 2 and words in json.loads(out)["error"]
+
+
+@pytest.mark.parametrize(("given", "meant"), [("2048", 2048), ("adaptive", "adaptive")])
+def test_options_of_models_reach_the_model(cli, monkeypatch, given, meant):
+    from codasmith.agent import campaign
+    from codasmith.agent.models import ModelError
+
+    made = {}
+
+    def make(name, **options):
+        made.update({"name": name, **options})
+        raise ModelError("no further", "bad-request")
+
+    monkeypatch.setattr(campaign, "make_model", make)
+    options = ("--thinking", given, "--api", "chat", "--effort", "high", "--key-env", "MY_KEY", "--timeout", "9")
+    assert cli("run", "linear_bias", "--model", "anthropic:x", *options)[0] == 2
+    more = {"api": "chat", "effort": "high", "key_env": "MY_KEY", "timeout": 9.0}
+    assert made == {"name": "anthropic:x", "thinking": meant, **more}
 
 
 def test_a_missing_key_is_named(cli, monkeypatch):

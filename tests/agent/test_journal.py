@@ -8,7 +8,9 @@ from datetime import datetime
 
 import pytest
 from codasmith.agent.errors import MachineCannot, UserMistake
+from codasmith.agent.history import History
 from codasmith.agent.journal import Journal, read, seconds_active
+from codasmith.gate.verdict import Verdict
 
 
 def test_events_come_back_in_order_with_numbers_and_times(tmp_path):
@@ -174,3 +176,26 @@ def test_events_survive_a_kill_right_after_the_write(tmp_path):
     assert subprocess.run([sys.executable, "-c", script, path]).returncode == -9
     assert [e["event"] for e in read(path)[0]] == ["start", "answer"]
     Journal(path).close()  # the lock died with its holder
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"event": "prompt", "messages": [1, {"content": "x"}, {"content": "x", "sha256": 5}]},
+        {"event": "prompt", "messages": 5, "shown": {"a": 1}},
+        {"event": "verdict", "source": 17, "repeats": "y"},
+        {"event": "answer", "usage": [1], "seconds": "x"},
+    ],
+)
+def test_events_with_values_of_another_kind_are_read_without_a_fault(change):
+    verdict = Verdict(task="t", task_digest="d", candidate_digest="c", tier="closed", status="checked")
+    common = {"n": 1, "time": "2026-01-01T00:00:00+00:00", "attempt": 1}
+    events = [
+        {"event": "prompt", "messages": [], **common},
+        {"event": "answer", "text": "hello", **common},
+        {"event": "verdict", "verdict": verdict.model_dump(mode="json"), "source": "x = 1", **common},
+    ]
+    history = History([e | change if e["event"] == change["event"] else e for e in events])
+    assert history.best.verdict == verdict and history.best.text == "hello"
+    assert history.best.source == (None if "source" in change else "x = 1")
+    assert history.best.repeats is None and history.spent.attempts == 1

@@ -1,5 +1,6 @@
 """Runs killed at every phase, in real child processes, and gone on with."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,8 @@ import time
 import pytest
 from codasmith.agent import campaign
 from codasmith.agent.budget import Budget
-from codasmith.agent.errors import UserMistake
+from codasmith.agent.campaign_view import view
+from codasmith.agent.errors import MachineCannot, UserMistake
 from codasmith.agent.journal import read
 from codasmith.agent.models import ModelError
 from codasmith.agent.prompt import system_text
@@ -119,6 +121,39 @@ def test_a_candidate_checked_without_a_gpu_is_verified_where_there_is_one(tmp_pa
     assert laptop.status == "checked"
     campaign.resume(path, model=scripted(), cpu_only=False)
     assert len(gpu.judged) == 2
+
+
+def test_going_on_with_a_gpu_where_there_is_none_says_so_and_writes_nothing(
+    tmp_path, task, gpu, scripted, code, monkeypatch
+):
+    path = tmp_path / "run.jsonl"
+    campaign.run(task, scripted(code("fine")), journal=path, cpu_only=True)
+    before = path.read_bytes()
+    monkeypatch.setattr(campaign, "gate_and_admit", lambda *_: (gpu, None))
+    with pytest.raises(MachineCannot, match=r"--gpu asks for .* there is none here"):
+        campaign.resume(path, model=scripted(), cpu_only=False)
+    assert path.read_bytes() == before
+
+
+def test_a_journal_of_a_newer_version_is_told_from_a_damaged_one(tmp_path, task, gpu, scripted, code):
+    path = tmp_path / "run.jsonl"
+    campaign.run(task, scripted(code("fine")), journal=path, cpu_only=True)
+    first, *rest = path.read_text().splitlines(keepends=True)
+    assert json.loads(first)["format"] == campaign.FORMAT
+    path.write_text("".join([json.dumps(json.loads(first) | {"format": campaign.FORMAT + 1}) + "\n", *rest]))
+    with pytest.raises(UserMistake, match=r"was written by a newer Codasmith .*update it"):
+        campaign.resume(path, model=scripted())
+
+
+@pytest.mark.parametrize("change", [{"budget": {"attempts": "many"}}, {"tier": "gold"}, {"storage": "fp4"}])
+def test_a_start_with_a_value_that_cannot_be_is_refused(tmp_path, task, gpu, scripted, code, change):
+    path = tmp_path / "run.jsonl"
+    campaign.run(task, scripted(code("fine")), journal=path, cpu_only=True)
+    first, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([json.dumps(json.loads(first) | change) + "\n", *rest]))
+    with pytest.raises(UserMistake, match="does not say how its run was begun"):
+        campaign.resume(path, model=scripted())
+    assert view(path).best.number == 1  # what can be looked at still can
 
 
 def test_a_gate_that_could_not_finish_is_asked_again(tmp_path, task, gpu, scripted, code):
