@@ -11,7 +11,7 @@ def frame_of(task: Task, storage: str) -> Frame:
     """The task's product and tensors, with the storage dtype filled in."""
     tensors = {}
     for name, tensor in [*task.tensors.items(), *task.outputs.items()]:
-        dtype = tensor.dtype or (storage if tensor.dimensions else "float")
+        dtype = task.dtype_of(name, storage) if tensor.dimensions else tensor.dtype or "float"
         tensors[name] = TensorSpec(
             shape=tuple((d.coefficient, d.symbol) for d in tensor.dimensions),
             dtype=dtype,

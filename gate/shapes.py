@@ -23,10 +23,10 @@ def drawn(task: Task, storage: str, count: int, dice: Random) -> list[Workload]:
             every = [t for t in (*task.tensors.values(), *task.outputs.values())]
             factors = [d.coefficient for t in every for d in t.dimensions if d.symbol == symbol] or [1]
             last = any(t.dimensions and len(t.dimensions) > 1 and t.dimensions[-1].symbol == symbol for t in every)
-            step = symbol_step(task, symbol)
+            step = symbol_step(task, symbol, storage)
             unit = math.lcm(step, 8 // math.gcd(8, min(factors))) if last else step
             sizes[symbol] += unit * dice.randint(0, max(WIDEST // (unit * max(factors)), 1))
-        if legal(task, sizes) is None:
+        if legal(task, sizes, storage) is None:
             values = {
                 "sizes": sizes,
                 "storage": storage,

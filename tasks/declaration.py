@@ -43,6 +43,7 @@ def check(task: Task) -> None:
             )
     _check_accumulation(task)
     _check_layouts(task)
+    _check_fp8(task)
     _ = task.operands
     check_workloads(task)
 
@@ -58,7 +59,7 @@ def check_workloads(task: Task) -> None:
                 + (f"gives no size for {', '.join(missing)}" if missing else f"names the unknown {', '.join(unknown)}")
                 + f"; give exactly the sizes of {', '.join(task.symbols)}"
             )
-        reason = legal(task, sizes)
+        reason = legal(task, sizes, task.storages[-1])
         if reason:
             raise TaskError(f"task {task.name!r}: the workload {sizes} cannot run: {reason}")
 
@@ -68,6 +69,11 @@ def _check_dtypes(task: Task) -> None:
         if tensor.dtype == "f64":
             raise TaskError(
                 f"task {task.name!r}: {name} is float64, which no kernel holds; use 'f32' or leave the dtype out"
+            )
+        if tensor.dtype == "fp8":
+            raise TaskError(
+                f"task {task.name!r}: {name} is declared fp8, which only operands of the product are, and these by the "
+                "storage dtype; leave the dtype out and say which inputs take the scales, fp8={operand: scale}"
             )
         if name in (task.gemm.a, task.gemm.b) and tensor.dtype not in (None, "bf16", "fp16"):
             raise TaskError(
@@ -118,4 +124,37 @@ def _check_layouts(task: Task) -> None:
             raise TaskError(
                 f"task {task.name!r}: {name} has layout {tensor.layout!r}, but none of its dimensions runs along the "
                 f"product's columns; leave the layout of {name} out"
+            )
+
+
+def _check_fp8(task: Task) -> None:
+    """The operands' scales have a place, and the operands lie as fp8 ones must: contiguous along K."""
+    if not task.fp8:
+        return
+    if set(task.fp8) != {task.gemm.a, task.gemm.b}:
+        raise TaskError(
+            f"task {task.name!r}: fp8 gives scales to {', '.join(task.fp8)}, and the product is {task.gemm}; give one "
+            f"to {task.gemm.a} and one to {task.gemm.b}"
+        )
+    if task.gemm.a_transposed or not task.gemm.b_transposed:
+        raise TaskError(
+            f"task {task.name!r}: fp8 operands are contiguous along {task.k}, and those of {task.gemm} are not both; "
+            f"write the product as 'x @ w.T', or leave fp8 out"
+        )
+    for operand, name in task.fp8.items():
+        if task.tensors[operand].dtype:
+            raise TaskError(
+                f"task {task.name!r}: {operand} is {task.tensors[operand].dtype} whatever the storage dtype; leave its "
+                "dtype or fp8 out"
+            )
+        scale = task.tensors.get(name)
+        vectors = [(), (task.m,), (task.n,)]
+        if scale is None or scale.dimensions not in vectors or scale.dtype != ("f32" if scale.dimensions else None):
+            raise TaskError(
+                f"task {task.name!r}: fp8 names {name!r} for the scale of {operand}, which is no input that is a "
+                f"float32 vector [{task.m}] or [{task.n}] or a number; name one"
+            )
+        if scale.layout != task.tensors[operand].layout and scale.dimensions == task.tensors[operand].dimensions[:1]:
+            raise TaskError(
+                f"task {task.name!r}: {name} has one scale for each row of {operand} and another layout; give both one"
             )

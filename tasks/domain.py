@@ -1,7 +1,7 @@
 """Which sizes the template can run, and the ragged ones on which a kernel is checked.
 
 The kernel moves matrices in pieces of 16 bytes, so the contiguous extent of each must be a multiple of
-8 elements of 16 bits, or of 4 float32 elements.  Vectors, one element a row, have any length.
+8 elements of 16 bits, of 16 of 8 bits, or of 4 float32 elements.  Vectors, one element a row, have any length.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .tensor import Dimension, Tensor
+from .tensor import FP8_ALIGNMENT, Dimension, Tensor
 from .workload import FAMILIES, Workload
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _RAGGED = (
 )
 
 
-def legal(task: Task, sizes: dict[str, int]) -> str | None:
+def legal(task: Task, sizes: dict[str, int], storage: str = "bf16") -> str | None:
     """Why the template cannot run these sizes, in one sentence of the task's words; None if it can."""
     missing = [s for s in task.symbols if s not in sizes]
     if missing:
@@ -39,7 +39,7 @@ def legal(task: Task, sizes: dict[str, int]) -> str | None:
         if sizes[symbol] < 1:
             return f"{symbol} is {sizes[symbol]}; give every symbol a size of 1 or more"
     for name, tensor in _tensors(task):
-        step = _step(task, tensor)
+        step = _step(task, name, tensor, storage)
         dimension = tensor.dimensions[-1] if tensor.dimensions else None
         if dimension is not None and dimension.size(sizes) % step:
             return (
@@ -54,7 +54,8 @@ def correctness_workloads(task: Task, storage: str = "bf16") -> tuple[Workload, 
 
     The first is small and ordinary; every family occurs.
     """
-    steps = {symbol: symbol_step(task, symbol) for symbol in task.symbols}
+    task.check_storage(storage)
+    steps = {symbol: symbol_step(task, symbol, storage) for symbol in task.symbols}
     workloads = []
     for seed, (m, n, k, family) in enumerate(_RAGGED):
         sizes = {}
@@ -72,6 +73,8 @@ def correctness_workloads(task: Task, storage: str = "bf16") -> tuple[Workload, 
             count = max(round(side / step), 1)
             if symbol == task.n.symbol and count > 1:
                 count |= 1  # an odd multiple: ragged under every tile
+            if symbol == task.k.symbol and storage == "fp8":
+                count |= 1  # and here no multiple of the 128 that a tile is deep
             sizes[symbol] = count * step
         workload = {"sizes": sizes, "storage": storage, "family": family, "seed": seed}
         workloads.append(Workload.model_validate(workload))
@@ -84,20 +87,22 @@ def _tensors(task: Task) -> list[tuple[str, Tensor]]:
     return list(task.everything.items())
 
 
-def _step(task: Task, tensor: Tensor) -> int:
+def _step(task: Task, name: str, tensor: Tensor, storage: str) -> int:
     """Of what the contiguous extent must be a multiple."""
     dims = tensor.dimensions
     if not dims or (len(dims) == 1 and dims[0] == task.m):
         return 1
+    if task.dtype_of(name, storage) == "fp8":
+        return FP8_ALIGNMENT
     return {"f32": 4, "i32": 4, "i64": 2, "f64": 2}.get(tensor.dtype or "", 8)
 
 
-def symbol_step(task: Task, symbol: str) -> int:
+def symbol_step(task: Task, symbol: str, storage: str = "bf16") -> int:
     """The smallest number of which every legal size of the symbol is a multiple."""
     steps = [1]
-    for _, tensor in _tensors(task):
+    for name, tensor in _tensors(task):
         if tensor.dimensions and tensor.dimensions[-1].symbol == symbol:
-            step = _step(task, tensor)
+            step = _step(task, name, tensor, storage)
             steps.append(step // math.gcd(step, tensor.dimensions[-1].coefficient))
     return math.lcm(*steps)
 

@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from .errors import TaskError
-from .tensor import Tensor, evaluate
+from .quantise import quantised
+from .tensor import Tensor, beside, evaluate
 from .workload import Family, Workload
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ Inputs = dict[str, torch.Tensor | float]
 
 def draw(task: Task, workload: Workload, device: str | torch.device = "cpu") -> Inputs:
     """The task's inputs for one workload: tensors on the device in their own dtypes, scalars as Python floats."""
-    return {name: _draw(task, name, tensor, workload, torch.device(device)) for name, tensor in task.tensors.items()}
+    device = torch.device(device)
+    inputs = {name: _draw(task, name, tensor, workload, device) for name, tensor in task.tensors.items()}
+    return quantised(task, inputs, workload.family) if workload.storage == "fp8" else inputs
 
 
 def _draw(task: Task, name: str, tensor: Tensor, workload: Workload, device: torch.device) -> torch.Tensor | float:
@@ -53,7 +56,9 @@ def _draw(task: Task, name: str, tensor: Tensor, workload: Workload, device: tor
         return _scalar(tensor, workload, _generator(name, workload, torch.device("cpu")))
     generator = _generator(name, workload, device)
     size = tensor.size(workload.sizes)
-    dtype = tensor.torch_dtype(workload.storage)
+    storage = beside(workload.storage)
+    unquantised = task.dtype_of(name, workload.storage) == "fp8"
+    dtype = torch.float32 if unquantised else tensor.torch_dtype(storage)
     if tensor.is_index:
         return _indices(name, tensor, workload, size, generator).to(dtype)
     if tensor.low is not None or tensor.high is not None:
@@ -63,7 +68,7 @@ def _draw(task: Task, name: str, tensor: Tensor, workload: Workload, device: tor
         scale = tensor.standard_deviation(workload.sizes)
         axis = tensor.dimensions.index(task.m) if name != task.gemm.b and task.m in tensor.dimensions else None
         keep = min(1.0, _INTEGER_TERMS / task.k.size(workload.sizes)) if name == task.gemm.b else 1.0
-        values = _values(workload.family, size, scale, axis, keep, workload.storage, generator)
+        values = _values(workload.family, size, scale, axis, keep, storage, generator)
     return values.to(dtype)
 
 

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from .errors import TaskError
 from .inputs import Inputs
+from .quantise import widened
 
 if TYPE_CHECKING:
     from .task import Task
@@ -47,11 +48,12 @@ def oracle(task: Task, inputs: Inputs) -> dict[str, torch.Tensor]:
 def unfused(task: Task, inputs: Inputs) -> dict[str, torch.Tensor]:
     """The outputs as the reference computes them in the inputs' own dtypes, rounded to the declared dtypes.
 
+    Operands in fp8 are multiplied as the same numbers in bf16; see `quantise`.
     Raises TaskError as `oracle` does.
     """
     storage = "fp16" if torch.as_tensor(inputs[task.leading]).dtype == torch.float16 else "bf16"
     with torch.no_grad():
-        answer = _answer(task, inputs)
+        answer = _answer(task, widened(inputs))
     return {name: value.to(task.outputs[name].torch_dtype(storage)) for name, value in answer.items()}
 
 

@@ -20,7 +20,7 @@ from . import domain
 from .declaration import check
 from .errors import TaskError
 from .source import meaning, source_of
-from .tensor import Dimension, Tensor
+from .tensor import Dimension, Tensor, beside
 from .workload import Workload
 
 _PRODUCT = re.compile(r"^\s*(\w+)(\.T)?\s*@\s*(\w+)(\.T)?\s*$")
@@ -61,6 +61,8 @@ class Task:
     accumulates: tuple[str, ...] = ()
     declared_workloads: tuple[dict[str, int], ...] = ()
     path: Path | None = None
+    fp8: dict[str, str] = field(default_factory=dict)
+    """Where the operands of the product may be stored in fp8: by operand, the tensor that takes its scale."""
 
     @cached_property
     def digest(self) -> str:
@@ -161,12 +163,29 @@ class Task:
         return {**self.tensors, **self.outputs}
 
     @property
+    def storages(self) -> tuple[str, ...]:
+        """The dtypes in which its tensors may be stored."""
+        return ("bf16", "fp16", "fp8") if self.fp8 else ("bf16", "fp16")
+
+    def check_storage(self, storage: str) -> None:
+        """Raise TaskError, in one sentence, where the task is not for this storage dtype."""
+        if storage not in self.storages:
+            remedy = "; declare fp8={operand: scale} for tensors that take the operands' scales" * (storage == "fp8")
+            raise TaskError(f"task {self.name!r} is for {', '.join(self.storages)}, and {storage} is asked{remedy}")
+
+    def dtype_of(self, name: str, storage: str) -> str:
+        """The dtype's name: as declared, else the storage dtype; fp8 holds the product's operands only."""
+        declared = self.everything[name].dtype
+        return declared or (storage if name in (self.gemm.a, self.gemm.b) else beside(storage))
+
+    @property
     def leading(self) -> str:
         """The input whose dtype is the storage dtype."""
         return self.gemm.a
 
     def workloads(self, storage: str = "bf16") -> tuple[Workload, ...]:
         """The workloads to time: those declared, or one of about 4096 a side."""
+        self.check_storage(storage)
         declared: Sequence[dict[str, int]] = self.declared_workloads or (self.default_sizes(4096),)
         return tuple(Workload.model_validate({"sizes": dict(s), "storage": storage}) for s in declared)
 
@@ -196,6 +215,7 @@ def task(
     level: int = 1,
     accumulates: str | Sequence[str] = (),
     workloads: Sequence[dict[str, int]] = (),
+    fp8: dict[str, str] | None = None,
     name: str | None = None,
     **tensors: Tensor,
 ) -> Callable[[Callable], Task]:
@@ -207,6 +227,8 @@ def task(
     accumulates: outputs to which the kernel adds in place instead of writing them; the reference takes the initial
         value as a parameter of the same name and returns that value plus the change, an epilogue returns the change.
     workloads: sizes of the symbols to time, such as [{"M": 8192, "N": 4096, "K": 4096}].
+    fp8: offers the storage dtype fp8 (e4m3): {"x": "row_scale", "w": "col_scale"} says which inputs take the scales of
+        the quantised operands, each a float32 vector (a scale a row of the operand) or a number (one a tensor).
     tensors: the reference's parameters in order, each a `Tensor`.
 
     Raises TaskError, in one sentence, for a declaration that does not fit together.
@@ -245,6 +267,7 @@ def task(
             accumulates=(accumulates,) if isinstance(accumulates, str) else tuple(accumulates),
             declared_workloads=tuple(dict(w) for w in workloads),
             path=Path(inspect.getsourcefile(reference) or ""),
+            fp8=dict(fp8 or {}),
         )
         check(result)
         return result

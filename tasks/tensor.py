@@ -14,12 +14,20 @@ from .errors import TaskError
 DTYPES = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
+    "fp8": torch.float8_e4m3fn,
     "f32": torch.float32,
     "f64": torch.float64,
     "i32": torch.int32,
     "i64": torch.int64,
 }
-STORAGE = ("bf16", "fp16")
+FP8_ALIGNMENT = 16
+"""Of what the contiguous extent of an fp8 operand must be a multiple."""
+
+
+def beside(storage: str) -> str:
+    """The dtype of what the storage dtype leaves open beside the product's operands: fp8 holds these only."""
+    return "bf16" if storage == "fp8" else storage
+
 
 _DIMENSION = re.compile(r"^(\d*)([A-Za-z]\w*)?$")
 
@@ -59,7 +67,7 @@ class Tensor:
     """One tensor of a task.
 
     shape: symbols separated by spaces, such as "M K" or "2F K"; empty for a Python float.
-    dtype: "bf16", "fp16", "f32", "i32" or "i64"; None means the workload's storage dtype (bf16 or fp16).
+    dtype: "bf16", "fp16", "f32", "i32" or "i64"; None means the workload's storage dtype.
     layout: for tensors with paired columns (or rows, for a weight): "pairs" alternates the two, "halves"
         holds all of the first, then all of the second, as checkpoints do.
     scale: standard deviation of the drawn values: a number or an expression of the symbols ("K**-0.5").
@@ -97,7 +105,8 @@ class Tensor:
         return self.dtype in ("i32", "i64")
 
     def torch_dtype(self, storage: str) -> torch.dtype:
-        return DTYPES[self.dtype or storage]
+        """Where it is no operand of the product; see `Task.dtype_of` for those."""
+        return DTYPES[self.dtype or beside(storage)]
 
     def size(self, sizes: dict[str, int]) -> tuple[int, ...]:
         return tuple(d.size(sizes) for d in self.dimensions)

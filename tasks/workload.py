@@ -16,7 +16,7 @@ class Workload(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     sizes: dict[str, int]
-    storage: Literal["bf16", "fp16"] = "bf16"
+    storage: Literal["bf16", "fp16", "fp8"] = "bf16"
     family: Family = "normal"
     seed: int = 0
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TORCH_DTYPES = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
+    "fp8": torch.float8_e4m3fn,
     "f32": torch.float32,
     "i32": torch.int32,
     "i64": torch.int64,

@@ -46,10 +46,29 @@ SCHEDULES: tuple[Schedule, ...] = (
 )
 """From the usual winner to the specialist; the last serves few rows."""
 
+FP8_SCHEDULES: tuple[Schedule, ...] = (
+    Schedule(tile_m=128, tile_n=192, pingpong=False),
+    Schedule(tile_m=128, tile_n=128, pingpong=False),
+    Schedule(tile_m=64, tile_n=192, pingpong=True),
+    Schedule(tile_m=192, tile_n=128, pingpong=False, cluster_m=1),
+    Schedule(tile_m=128, tile_n=160, pingpong=False),
+    Schedule(tile_m=128, tile_n=96, pingpong=True),
+    Schedule(tile_m=64, tile_n=128, pingpong=True, cluster_m=1),
+)
+"""For 8-bit operands.  A tensor core adds their products with some 14 bits only, so its sums are added to float32
+registers after every 128 terms: a second accumulator, which the tiles above spill (512 bytes a thread and more) and
+these do not."""
+
+
+def schedules_for(storage: str) -> tuple[Schedule, ...]:
+    """The schedules that suit a storage dtype."""
+    return FP8_SCHEDULES if storage == "fp8" else SCHEDULES
+
 
 def by_name(name: str) -> Schedule:
     """The schedule with that name. Raises KeyError with the known names."""
-    for schedule in SCHEDULES:
+    every = tuple(dict.fromkeys((*SCHEDULES, *FP8_SCHEDULES)))
+    for schedule in every:
         if schedule.name == name:
             return schedule
-    raise KeyError(f"no schedule is called {name!r}; known are {', '.join(s.name for s in SCHEDULES)}")
+    raise KeyError(f"no schedule is called {name!r}; known are {', '.join(s.name for s in every)}")

@@ -15,6 +15,7 @@ from codasmith.tasks import Tensor, task
     alpha=Tensor("", low=0.5, high=2.0),
     beta=Tensor("", low=0.25, high=0.75),
     out={"y": Tensor("M N")},
+    fp8={"x": "alpha", "w": "alpha"},
     workloads=[
         {"M": 4096, "N": 4096, "K": 4096},
         {"M": 8192, "N": 8192, "K": 8192},

@@ -16,6 +16,7 @@ from codasmith.tasks import Tensor, task
     col_scale=Tensor("N", "f32", low=0.5, high=1.5),
     bias=Tensor("N"),
     out={"y": Tensor("M N")},
+    fp8={"x": "row_scale", "w": "col_scale"},
     workloads=[
         {"M": 4096, "N": 4096, "K": 4096},
         {"M": 8192, "N": 8192, "K": 8192},

@@ -17,6 +17,7 @@ from torch.nn.functional import silu
     row_scale=Tensor("M", "f32", low=0.5, high=1.5),
     col_scale=Tensor("2F", "f32", layout="halves", low=0.5, high=1.5),
     out={"o": Tensor("M F")},
+    fp8={"x": "row_scale", "w": "col_scale"},
     workloads=[
         {"M": 4096, "F": 2048, "K": 4096},
         {"M": 8192, "F": 4096, "K": 8192},

@@ -15,6 +15,7 @@ from codasmith.tasks import Tensor, task
     w=Tensor("N K", scale="K**-0.5"),
     rstd=Tensor("M", "f32", low=0.5, high=1.5),
     out={"y": Tensor("M N")},
+    fp8={"x": "rstd", "w": "rstd"},
     workloads=[
         {"M": 4096, "N": 4096, "K": 4096},
         {"M": 8192, "N": 8192, "K": 8192},

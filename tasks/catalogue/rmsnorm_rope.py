@@ -16,6 +16,7 @@ from codasmith.tasks import Tensor, task
     rstd=Tensor("M", "f32", low=0.5, high=1.5),
     table=Tensor("M N", layout="pairs", low=-1.0, high=1.0),
     out={"y": Tensor("M N", layout="pairs")},
+    fp8={"x": "rstd", "w": "rstd"},
     workloads=[
         {"M": 4096, "N": 4096, "K": 4096},
         {"M": 8192, "N": 8192, "K": 8192},

@@ -15,6 +15,7 @@ from torch.nn.functional import silu
     w=Tensor("2F K", scale="K**-0.5", layout="halves"),
     rstd=Tensor("M", "f32", low=0.5, high=1.5),
     out={"o": Tensor("M F")},
+    fp8={"x": "rstd", "w": "rstd"},
     workloads=[
         {"M": 4096, "F": 2048, "K": 4096},
         {"M": 8192, "F": 4096, "K": 8192},
