@@ -9,7 +9,7 @@ from those of the blocks.  Where no way is found, the oracle is computed whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import EllipsisType
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,11 @@ MOST = 2**26
 """Elements of a block's widest tensor: half a gigabyte in float64, of which a reference holds several."""
 _SAME = 1e-9
 """Of an output's scale: a sum in another order differs by far less, another answer by more."""
-_WAYS = {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}
+_WAYS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "sum": torch.add,
+    "max": torch.maximum,
+    "min": torch.minimum,
+}
 
 Index = tuple[slice, ...] | EllipsisType
 
@@ -80,7 +84,7 @@ def _cut(task: Task, inputs: Inputs, rows: int, step: int, ways: dict[str, str])
     for start in range(0, rows, step):
         end = min(start + step, rows)
         block = {n: torch.as_tensor(inputs[n])[_index(t, symbol, start, end)] for n, t in cut.items()}
-        answer = oracle(task, {n: fixed.get(n, block.get(n)) for n in inputs})
+        answer = oracle(task, {n: block[n] if n in block else fixed[n] for n in inputs})
         for name in list(answer):
             value, tensor = answer.pop(name), task.outputs[name]
             if symbol in tensor.symbols:
