@@ -1,4 +1,4 @@
-"""A loaded operator against torch.compile and eager, by Triton's do_bench: `python benchmarks/operator.py`.
+"""A loaded operator against torch.compile and eager, by Triton's do_bench: `python benchmarks/loaded.py`.
 
 Independent of the gate's own clock: the table that a user would make for himself.  Prints JSON lines with
 milliseconds (median, L2 cleared between calls), error against float64 over the unfused path's own, and the
