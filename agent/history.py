@@ -135,25 +135,25 @@ class History:
         """How many of the newest answers had all been given before."""
         return sum(1 for _ in itertools.takewhile(lambda a: a.repeats is not None, reversed(self.judged)))
 
-    @property
-    def next_number(self) -> int:
-        """The attempt to ask for: one that was asked and not answered, or a new one."""
-        unanswered = [n for n, a in self._attempts.items() if a.text is None and a.verdict is None]
-        newest = max(self._attempts, default=0)
-        return newest if newest in unanswered else newest + 1
+    def next_numbers(self, count: int) -> list[int]:
+        """The attempts to ask for: those that were asked since the last answer and not answered, then new ones."""
+        answered = max((n for n, a in self._attempts.items() if a.text is not None or a.verdict is not None), default=0)
+        return list(range(answered + 1, answered + 1 + count))
 
-    def unfinished(self, *, admits: bool) -> Attempt | None:
-        """The newest answer that the gate has not finished with.
+    def unfinished(self, *, admits: bool) -> list[Attempt]:
+        """The answers that the gate has not finished with.
 
-        It has no verdict, or one that claims nothing; or it could be admitted here (admits) and is not yet.
+        They have no verdict, or one that claims nothing; or could be admitted here (admits) and are not yet.
         """
-        attempt = max(self.attempts, key=lambda a: a.number, default=None)
-        if attempt is None or attempt.repeats is not None:
-            return None
+        return [a for a in self.attempts if self._is_unfinished(a, admits)]
+
+    @staticmethod
+    def _is_unfinished(attempt: Attempt, admits: bool) -> bool:
+        if attempt.repeats is not None:
+            return False
         if attempt.verdict is None or attempt.verdict.status == "failed":
-            return attempt
-        kept = attempt.entry is not None or attempt.not_kept is not None
-        return attempt if admits and attempt.verdict.ok and not kept else None
+            return True
+        return admits and attempt.verdict.ok and attempt.entry is None and attempt.not_kept is None
 
     def twin(self, attempt: Attempt, source: str | None) -> Attempt | None:
         """The first attempt with exactly this source; where no code was found, with exactly this answer."""

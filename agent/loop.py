@@ -25,6 +25,7 @@ from .progress import Progress
 from .prompt import example_for
 from .stops import Stops
 from .strategies import Refine, Strategy
+from .together import ask_together
 
 if TYPE_CHECKING:
     from ..tasks import Task
@@ -93,11 +94,10 @@ def run(
             model.prepare(task)
         if hasattr(model, "recall"):
             model.recall([a.text or "" for a in state.history.attempts])
-        attempt = state.history.unfinished(admits=admit is not None)
-        while not (ended := state.ended(attempt)):
-            attempt = attempt or state.ask()
-            state.judge(attempt)
-            attempt = None
+        answered = state.history.unfinished(admits=admit is not None)
+        while not (ended := state.ended(answered)):
+            answered = answered or state.ask()
+            state.judge(answered.pop(0))
         state.record("stop", reason=ended)
     except KeyboardInterrupt:
         state.record("interrupted")
@@ -108,8 +108,7 @@ def run(
             ended = "finished"
             state.record("stop", reason=ended, message=str(error))
         else:
-            usage = error.usage.model_dump() if error.usage else None
-            state.record("error", what="model", failure=error.kind, message=str(error), usage=usage)
+            state.failed(error)
             if not state.history.judged:
                 raise
             ended = "model"
@@ -142,32 +141,65 @@ class _Run:
     def record(self, kind: str, **data: Any) -> None:
         self.history.apply(self.journal.write(kind, **data))
 
-    def ended(self, attempt: Attempt | None) -> str:
+    def ended(self, answered: list[Attempt]) -> str:
         """Why the run is over; "" while it goes on. An answer still to be judged is always judged."""
         if self.gate_failed:
             return "gate"
-        if attempt is not None:
+        if answered:
             return ""
         if reason := self.stops.ended_by(self.history, self.strategy):
             return reason
-        if self.strategy.done(self.history):
+        if self.strategy.left(self.history) <= 0:
             return "width"
         limit = self.strategy.repeats
         if limit is not None and self.history.repeats_in_a_row >= limit:
             return "repeats"
         return self.budget.ended_by(self.history.spent) or ""
 
-    def ask(self) -> Attempt:
-        shown = self.strategy.shown(self.history)
+    def ask(self) -> list[Attempt]:
+        """Put the next question, several times at once where that is meant, and return what was answered."""
+        shown, spent = self.strategy.shown(self.history), self.history.spent
         messages = conversation(self.task, shown, tier=self.tier, target=self.stops.target)
-        number, digest, written = self.history.next_number, prompt_digest(messages), self.history.unwritten(messages)
+        digest, numbers = prompt_digest(messages), self.history.next_numbers(self._at_once(spent))
         told = {"shown": [a.number for a in shown], "example": example_for(self.task)}
-        self.record("prompt", attempt=number, digest=digest, **told, messages=written)
-        spent = self.history.spent
-        with self.progress.asking(number, self.budget, spent) as on_text:
-            answer = self.model.answer(messages, max_tokens=self.budget.answer_tokens(spent), on_text=on_text)
-        self.record("answer", attempt=number, prompt_digest=digest, **answer.model_dump(mode="json"))
-        return self.history.attempts[-1]
+        for number in numbers:
+            self.record("prompt", attempt=number, digest=digest, **told, messages=self.history.unwritten(messages))
+        limit = self.budget.answer_tokens(spent)
+        failures: list[ModelError] = []
+        with self.progress.asking(numbers, self.budget, spent) as on_text:
+            if len(numbers) == 1:
+                outcomes = iter([self.model.answer(messages, max_tokens=limit, on_text=on_text)])
+            else:
+                outcomes = ask_together(self.model, messages, len(numbers), max_tokens=limit, on_text=on_text)
+            waiting = list(numbers)
+            for outcome in outcomes:
+                if isinstance(outcome, ModelError):
+                    failures.append(outcome)
+                else:
+                    said = outcome.model_dump(mode="json")
+                    self.record("answer", attempt=waiting.pop(0), prompt_digest=digest, **said)
+        ends_it = failures.pop() if len(failures) == len(numbers) else None
+        for failure in failures:
+            self.failed(failure)
+        if ends_it is not None:
+            raise ends_it
+        return [a for a in self.history.attempts if a.number in numbers]
+
+    def failed(self, failure: ModelError) -> None:
+        """Write down that the model did not answer, and what that cost."""
+        usage = failure.usage.model_dump() if failure.usage else None
+        self.record("error", what="model", failure=failure.kind, message=str(failure), usage=usage)
+
+    def _at_once(self, spent: Spent) -> int:
+        """How many questions to put at the same time.
+
+        One at a time where tokens, dollars or the GPU are bounded: no bound is exceeded by more than one call.
+        """
+        bounded = (self.budget.tokens, self.budget.dollars, self.budget.gpu_seconds) != (None, None, None)
+        if bounded or not getattr(self.model, "concurrent", False):
+            return 1
+        left = self.budget.attempts - spent.attempts if self.budget.attempts is not None else self.strategy.at_once
+        return max(1, min(self.strategy.at_once, self.strategy.left(self.history), left))
 
     def judge(self, attempt: Attempt) -> None:
         """Give the attempt its verdict, and keep it where it passed."""

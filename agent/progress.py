@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -31,9 +31,10 @@ class Progress:
         self.console.print(escape(text), style=style, highlight=False, soft_wrap=True)
 
     @contextmanager
-    def asking(self, number: int, budget: Budget, spent: Spent) -> Iterator[Callable[[str], None]]:
+    def asking(self, numbers: Sequence[int], budget: Budget, spent: Spent) -> Iterator[Callable[[str], None]]:
         """While the model answers; yields what takes its text as it arrives."""
-        self.say(f"attempt {number}: asking (left: {budget.left(spent)})")
+        which = f"attempt {numbers[0]}" if len(numbers) == 1 else f"attempts {numbers[0]} to {numbers[-1]}, at once"
+        self.say(f"{which}: asking (left: {budget.left(spent)})")
         count = 0
 
         def on_text(text: str) -> None:
@@ -46,7 +47,7 @@ class Progress:
                 yield on_text
         finally:
             if count:
-                self.say(f"attempt {number}: answered, {count:,} characters")
+                self.say(f"{which}: answered, {count:,} characters")
 
     @contextmanager
     def moving(self, text: str) -> Iterator[None]:

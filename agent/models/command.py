@@ -26,6 +26,8 @@ _NOT_FOUND = "was not found; install it, or give its whole path"
 class Command:
     """`command:PROGRAM ARGS`. It reports no usage and cannot be held to a number of tokens; its time is limited."""
 
+    concurrent = True
+
     def __init__(self, line: str, *, timeout: float = 600.0) -> None:
         """line: the program and its arguments, quoted as for a shell, which is not used.
 

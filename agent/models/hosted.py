@@ -19,6 +19,7 @@ class Hosted:
 
     provider: ClassVar[str]
     """"OpenAI" or "Anthropic": names the SDK's module and client and the environment variables."""
+    concurrent: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -108,8 +108,9 @@ class Model(Protocol):
 
     A model may also have `prepare(task)`, which the loop calls once, before the first question; `recall(answers)`,
     called after that with what it answered in a run that goes on; and `gives_up_after`, the patience of a run whose
-    user names no goal (without it such a run ends at the first attempt that passes).  A model that has nothing left to
-    say raises ModelError of the kind "finished".
+    user names no goal (without it such a run ends at the first attempt that passes).  One whose `concurrent` is true
+    may be asked by several threads at once.  A model that has nothing left to say raises ModelError of the kind
+    "finished".
     """
 
     name: str

@@ -48,8 +48,13 @@ class Strategy(Protocol):
         """The attempts that the next question tells of, in their order; the last one is told of at most length."""
         ...
 
-    def done(self, history: History) -> bool:
-        """Whether all that it set out to ask has been asked."""
+    @property
+    def at_once(self) -> int:
+        """How many questions may be out at the same time."""
+        ...
+
+    def left(self, history: History) -> float:
+        """How many questions it still sets out to ask; infinite where only stops and budgets end it."""
         ...
 
 

@@ -7,6 +7,7 @@ there is nothing to expand, and the question is that of `refine`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,6 +22,7 @@ class BestFirst:
     width: int = 3
     name: ClassVar[str] = "best-first"
     settles: ClassVar[bool] = False
+    at_once: ClassVar[int] = 1
 
     @property
     def repeats(self) -> int | None:
@@ -36,5 +38,5 @@ class BestFirst:
         chosen = min(frontier, key=lambda a: len(expansions[a.number]))
         return [chosen, *expansions[chosen.number][-1:]]
 
-    def done(self, history: History) -> bool:
-        return False
+    def left(self, history: History) -> float:
+        return math.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,6 +15,7 @@ class Refine:
     name: ClassVar[str] = "refine"
     settles: ClassVar[bool] = True
     repeats: ClassVar[int | None] = 2
+    at_once: ClassVar[int] = 1
 
     def shown(self, history: History) -> list[Attempt]:
         best, newest = history.best, history.newest
@@ -21,5 +23,5 @@ class Refine:
             return []
         return [newest] if best.number in (newest.number, newest.repeats) else [best, newest]
 
-    def done(self, history: History) -> bool:
-        return False
+    def left(self, history: History) -> float:
+        return math.inf

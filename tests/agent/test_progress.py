@@ -19,7 +19,7 @@ def progress_on(screen):
 
 
 def test_asking_says_what_is_left_and_how_much_was_answered(screen):
-    with progress_on(screen).asking(2, Budget(attempts=3), Spent(attempts=1)) as on_text:
+    with progress_on(screen).asking([2], Budget(attempts=3), Spent(attempts=1)) as on_text:
         on_text("a" * 1_200)
         on_text("[bold]")  # a model's words are no markup
     text = screen[0].getvalue()
