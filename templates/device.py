@@ -73,8 +73,10 @@ def softplus(x):
 
 
 def sigmoid_grad(x):
-    s = sigmoid(x)
-    return s - s * s
+    """e / (1 + e)^2 with e = exp(-|x|): s - s s would round to nothing far above zero."""
+    e = cute.math.exp(-cute.math.abs(x), fastmath=True)
+    r = cute.arch.rcp_approx(Float32(1.0) + e)
+    return e * r * r
 
 
 def silu_grad(x):
@@ -102,5 +104,5 @@ def relu_sq_grad(x):
 
 
 def tanh_grad(x):
-    t = cute.math.tanh(x, fastmath=True)
-    return Float32(1.0) - t * t
+    """Four times the sigmoid's derivative at 2 x: 1 - t t would be the error of the tanh unit and no more."""
+    return Float32(4.0) * sigmoid_grad(Float32(2.0) * x)

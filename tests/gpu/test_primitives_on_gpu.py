@@ -18,7 +18,7 @@ pytestmark = pytest.mark.gpu
 SIZES = {"M": 257, "N": 392, "F": 392, "K": 72}
 TRUTH = {"lt", "le", "gt", "ge", "eq", "ne"}
 POSITIVE = {"log", "sqrt", "rsqrt", "reciprocal"}
-LOOSE = {"tanh": 2e-3, "gelu_tanh": 4e-3, "softcap": 2e-3, "gelu_tanh_grad": 8e-3, "tanh_grad": 4e-3}
+LOOSE = {"tanh": 2e-3, "gelu_tanh": 4e-3, "softcap": 2e-3, "gelu_tanh_grad": 8e-3}
 """Relative to the output's scale, for what uses the tanh unit; others agree to 4e-6."""
 VALUES = sorted(n for n, p in REGISTRY.items() if p.group == "values")
 SCHEDULE = {s.name: s for s in SCHEDULES}
