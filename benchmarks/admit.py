@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument(
         "tasks", nargs="*", help="names of the catalogue, TASK:cutedsl for the open tier; all by default"
     )
-    parser.add_argument("--storage", nargs="+", default=["bf16"], choices=["bf16", "fp16"])
+    parser.add_argument("--storage", nargs="+", default=["bf16"], choices=["bf16", "fp16", "fp8"])
     parser.add_argument(
         "--source", type=Path, default=HAND_WRITTEN, help="folder of candidates, TASK.py and cutedsl/TASK.py"
     )

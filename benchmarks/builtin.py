@@ -45,7 +45,7 @@ Row = dict[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tasks", nargs="*", help="names of the catalogue; all of levels 1 to 3 by default")
-    parser.add_argument("--storage", default="bf16", choices=["bf16", "fp16"])
+    parser.add_argument("--storage", default="bf16", choices=["bf16", "fp16", "fp8"])
     parser.add_argument("--attempts", type=int, default=6, help="proposals a task")
     parser.add_argument("--workloads", type=int, default=1, help="how many of a task's shapes are timed")
     parser.add_argument("--schedules", type=int, default=4, help="how many schedules race, of the usual ones")

@@ -12,13 +12,14 @@ import json
 import os
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..tasks import Task, Workload
+from ..tasks.quantise import FP8, multiplied
 from .buffers import BareSet, BufferSet
 from .stopwatch import Replay
 
@@ -29,10 +30,13 @@ DRIFT = 0.02
 
 def product(task: Task, bare: BareSet) -> None:
     """The bare product of a task by cuBLAS."""
-    a, b = bare.inputs["a"], bare.inputs["b"]
-    torch.matmul(
-        a.t() if task.gemm.a_transposed else a, b.t() if task.gemm.b_transposed else b, out=bare.outputs["product"]
-    )
+    a, b, out = bare.inputs["a"], bare.inputs["b"], bare.outputs["product"]
+    left, right = a.t() if task.gemm.a_transposed else a, b.t() if task.gemm.b_transposed else b
+    if a.dtype == FP8:
+        one = _one(a.device)
+        torch._scaled_mm(left, right, one, one, out_dtype=out.dtype, out=out)
+    else:
+        torch.matmul(left, right, out=out)
 
 
 def cublas(task: Task, sets: list[BareSet]) -> Replay:
@@ -40,7 +44,8 @@ def cublas(task: Task, sets: list[BareSet]) -> Replay:
 
 
 def eager(task: Task, sets: list[BufferSet]) -> Replay:
-    return recorded([partial(task.reference, **s.inputs) for s in sets])
+    """The reference; each product of fp8 operands in it by cuBLAS too, through torch._scaled_mm."""
+    return recorded([partial(_reference(task, s.inputs), **s.inputs) for s in sets])
 
 
 def compiled(task: Task, sets: list[BufferSet]) -> Replay:
@@ -52,8 +57,18 @@ def compiled(task: Task, sets: list[BufferSet]) -> Replay:
     strict = torch._dynamo.config.patch(fail_on_recompile_limit_hit=True)
     with warnings.catch_warnings(), strict:
         warnings.simplefilter("ignore")
-        function = torch.compile(task.reference, dynamic=False)
+        function = torch.compile(_reference(task, sets[0].inputs), dynamic=False)
         return recorded([partial(function, **s.inputs) for s in sets])
+
+
+def _reference(task: Task, inputs: dict[str, Any]) -> Callable[..., Any]:
+    small = [v for v in inputs.values() if isinstance(v, torch.Tensor) and v.dtype == FP8]
+    return multiplied(task.reference, _one(small[0].device)) if small else task.reference
+
+
+@cache
+def _one(device: torch.device) -> torch.Tensor:
+    return torch.ones((), device=device)
 
 
 def recall(folder: Path, environment: dict[str, str], task: Task, workload: Workload) -> dict[str, Any]:

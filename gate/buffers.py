@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ..tasks import Task, Workload, draw
+from ..tasks.tensor import beside
 from ..templates.launch import TORCH_DTYPES, product_shape, workspace_shapes
 from ..templates.signature import Signature
 from .arena import Arena, ArenaFull
@@ -165,7 +166,7 @@ def _one(arena: Arena, task: Task, workload: Workload, bare: bool, scalars: dict
         if name in task.accumulates:
             written[name], described_written[name] = inputs[name], described[name]
         elif name not in task.tensors:
-            size, dtype = tensor.size(workload.sizes), TORCH_DTYPES[tensor.dtype or workload.storage]
+            size, dtype = tensor.size(workload.sizes), TORCH_DTYPES[task.dtype_of(name, workload.storage)]
             written[name], described_written[name] = arena.take(name, size, dtype)
     result = BufferSet(
         inputs,
@@ -193,7 +194,7 @@ def _bare(
 ) -> dict[str, BareSet]:
     """The products of all stages, in room for the largest. Operands that an earlier stage writes have stand-ins, for
     the speed of a product depends on what it multiplies."""
-    dtype = TORCH_DTYPES[workload.storage]
+    dtype = TORCH_DTYPES[beside(workload.storage)]  # operands in fp8 are always inputs
     sides = {s: (p.m.size(workload.sizes), p.n.size(workload.sizes)) for s, p in task.parts.items()}
     room, place = arena.take("the bare product", (max(m * n for m, n in sides.values()),), dtype)
     operands, places = dict(inputs), dict(described)

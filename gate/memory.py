@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from ..tasks import Task, Workload
+from ..tasks.tensor import DTYPES
 from .arena import ArenaFull
 
 GIB = 2**30
@@ -39,8 +40,8 @@ def enough_memory(task: Task, workload: Workload) -> Iterator[None]:
 
 def _needs(task: Task, workload: Workload) -> str:
     size = sum(
-        torch.Size(t.size(workload.sizes)).numel() * t.torch_dtype(workload.storage).itemsize
-        for t in task.everything.values()
+        torch.Size(t.size(workload.sizes)).numel() * DTYPES[task.dtype_of(name, workload.storage)].itemsize
+        for name, t in task.everything.items()
         if t.dimensions
     )
     return f"{task.name} at {workload.label} needs {size / GIB:.1f} GiB"

@@ -17,7 +17,7 @@ import torch
 
 from ..tasks import Workload, oracle
 from ..tasks.blocks import whole
-from .buffers import BufferSet, place
+from .buffers import BufferSet, bits, place
 from .job import Chain, Job, Object, Refused
 from .memory import enough_memory
 from .patterns import diagnose
@@ -120,7 +120,7 @@ def _run(
     if beyond:
         _guard("guard-out-of-bounds", f"The kernel wrote beyond {beyond} ({where}).", None)
     for name, tensor in before.items():
-        if name not in job.task.accumulates and not torch.equal(buffers.inputs[name], tensor):
+        if name not in job.task.accumulates and not torch.equal(bits(buffers.inputs[name]), bits(tensor)):
             _guard("guard-input-changed", f"The kernel changed its input {name} ({where}).", None)
     for name in job.task.accumulates:
         buffers.inputs[name].copy_(before[name])
@@ -170,7 +170,11 @@ def _sensitivity(referee: Referee, job: Job, item: Object | Chain) -> list[str]:
         if not isinstance(original, torch.Tensor) or name in job.task.accumulates:
             continue
         kept = original.clone()
-        original.copy_(original.roll(1, 0) if tensor.is_index or original.numel() > 1 else original + 1)
+        if tensor.is_index or original.numel() > 1:
+            flat = bits(original)
+            flat.copy_(flat.roll(original[0].numel()))  # the rows by one
+        else:
+            original.copy_(original + 1)
         changed = _outputs(referee, job, buffers, call)
         truth = oracle(job.task, buffers.inputs)
         moved = any(not torch.equal(truth[n].to(base[n].dtype), base_truth[n].to(base[n].dtype)) for n in truth)

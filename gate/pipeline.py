@@ -17,10 +17,11 @@ from typing import Any
 from ..primitives import Graph
 from ..primitives.graph import Builder
 from ..tasks import ProgramTask, Task, TaskError, Workload
+from ..tasks.tensor import beside
 from ..templates import ABI
 from ..templates.compile import Compiled
 from ..templates.generate import Frame, generate
-from ..templates.schedule import SCHEDULES, Schedule
+from ..templates.schedule import Schedule, schedules_for
 from ..templates.signature import Signature, TensorSpec
 from .compile import ENVIRONMENT, compile_stage
 from .interpret import interpret_stage
@@ -36,8 +37,8 @@ Progress = Callable[[str, str], None]
 """progress(stage, one line)"""
 
 ROUNDS = 25
-BARE = SCHEDULES[:4]
-"""Schedules of the bare template that the tax is measured against, beside cuBLAS."""
+BARE = 4
+"""How many schedules of the bare template the tax is measured against, beside cuBLAS."""
 
 NOT_SANITIZED = "not run here: it is run over what passed, many kernels at once (sanitize)"
 
@@ -84,7 +85,7 @@ def evaluate(
     cpu_only: bool = False,
     progress: Progress | None = None,
     workspace: Path | None = None,
-    schedules: Sequence[Schedule] = SCHEDULES,
+    schedules: Sequence[Schedule] | None = None,
     workloads: Sequence[Workload] | None = None,
     compile_baseline: bool = True,
     rounds: int = ROUNDS,
@@ -92,7 +93,8 @@ def evaluate(
     """Judge one candidate.
 
     source: the candidate file's text. tier: "closed" (read, never executed) or "cutedsl" (compiled in a child).
-    storage: "bf16" or "fp16". cpu_only: stop after the stages that need no GPU.
+    storage: "bf16", "fp16", or "fp8" for tasks that say where the operands' scales go. schedules: those that suit the
+    storage dtype by default. cpu_only: stop after the stages that need no GPU.
     workloads: what to time; the task's own by default. compile_baseline: measure torch.compile of the reference too.
     Never raises for what a candidate does; whatever stops the gate itself gives the status "failed".
     """
@@ -100,6 +102,7 @@ def evaluate(
     gpu = not cpu_only and has_gpu()
     run = _Run(task, source, tier, storage, say)
     try:
+        task.check_storage(storage)
         run.read_and_interpret()
         if run.stopped:
             return run.end("refused")
@@ -107,7 +110,7 @@ def evaluate(
             session().compiler.folder = workspace
         if gpu:
             session().compiler.start()
-        run.compile(schedules)
+        run.compile(schedules or schedules_for(storage))
         if run.stopped:
             if run.stages[-1].finding and run.stages[-1].finding.code == ENVIRONMENT:
                 return run.fail(str(run.stages[-1].finding))
@@ -280,12 +283,12 @@ def _bare(at: bool, bt: bool, storage: str) -> list[tuple[str, Signature]]:
         tensors={
             "a": TensorSpec(shape=(k, m) if at else (m, k), dtype=storage),
             "b": TensorSpec(shape=(n, k) if bt else (k, n), dtype=storage),
-            "product": TensorSpec(shape=(m, n), dtype=storage),
+            "product": TensorSpec(shape=(m, n), dtype=beside(storage)),
         },
         inputs=("a", "b"),
         outputs=("product",),
     )
-    generated = [generate(graph, frame, schedule) for schedule in BARE]
+    generated = [generate(graph, frame, schedule) for schedule in schedules_for(storage)[:BARE]]
     return [(g.source, g.signature) for g in generated]
 
 

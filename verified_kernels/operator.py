@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from ..tasks import Task
+from ..tasks.quantise import FP8
 from . import gradient, unfused
 from .assembly import Launch
 from .errors import InputError
@@ -72,7 +73,9 @@ class Operator:
         kind = inputs[self._a].device.type
         if torch.is_autocast_enabled(kind):
             dtype = torch.get_autocast_dtype(kind)
-            inputs = tuple(v.to(dtype) if s else v for v, s in zip(inputs, self._storage, strict=True))
+            inputs = tuple(
+                v.to(dtype) if s and v.dtype != FP8 else v for v, s in zip(inputs, self._storage, strict=True)
+            )
         fresh = self.overload(*inputs)
         if not self.task.accumulates:
             return fresh

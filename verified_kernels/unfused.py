@@ -7,20 +7,27 @@ from collections.abc import Sequence
 import torch
 
 from ..tasks import Task
+from ..tasks.quantise import FP8, widened
 from ..tasks.tensor import DTYPES
 from .errors import InputError
 from .sizes import Value, sizes_of
 
 
 def output_dtype(task: Task, name: str, values: Sequence[Value]) -> torch.dtype:
-    """The declared dtype, or that of the product's first operand where the task leaves it to the storage dtype."""
+    """The declared dtype, or that of the product's first operand where the task leaves it to the storage dtype.
+
+    bfloat16 where the operands are fp8, which hold no results."""
     declared = task.outputs[name].dtype
-    return DTYPES[declared] if declared else values[list(task.tensors).index(task.leading)].dtype
+    leading = values[list(task.tensors).index(task.leading)].dtype
+    return DTYPES[declared] if declared else torch.bfloat16 if leading == FP8 else leading
 
 
 def compute(task: Task, values: Sequence[Value]) -> dict[str, torch.Tensor]:
-    """All outputs by the plain-PyTorch reference, differentiable; they may share memory with inputs."""
-    results = task.reference(*values)
+    """All outputs by the plain-PyTorch reference, differentiable; they may share memory with inputs.
+
+    Operands in fp8, which torch does not multiply, are multiplied as the same numbers in bfloat16.
+    """
+    results = task.reference(*widened(dict(zip(task.tensors, values, strict=True))).values())
     return {name: results[name].to(output_dtype(task, name, values)) for name in task.outputs}
 
 
