@@ -47,7 +47,8 @@ def run(
 
     task: a Task, a name of the catalogue, or a path "my_task.py" or "my_tasks.py:one_of_them".
     model: a model or its name, such as "anthropic:NAME"; see codasmith.agent.models.
-    storage: "bf16" or "fp16", the dtype of the tensors whose dtype the task leaves open.
+    storage: "bf16" or "fp16", the dtype of the tensors whose dtype the task leaves open; "fp8", for tasks that say
+        where scales go, that of the product's operands.
     target_tax, target_speedup, patience: see `stops.Stops`. strategy, width: see `strategies`.
     journal: where the events go; a new file under runs/ by default.
     cpu_only: stop after the stages that need no GPU, and admit nothing.
@@ -62,6 +63,7 @@ def run(
     from ..tasks import load_task  # imports torch, so not before a mistake that needs none to be seen
 
     task = load_task(task) if isinstance(task, str | os.PathLike) else task
+    task.check_storage(storage)
     path = Path(journal) if journal is not None else _new_path(task.name, model.name)
     gate, admit = gate_and_admit(storage, cpu_only)
     with Journal(path) as book:

@@ -58,6 +58,8 @@ def show_task(task: TaskArgument, as_json: JsonOption = False) -> None:
             "inputs": {name: str(t) for name, t in found.tensors.items()},
             "outputs": {name: str(t) for name, t in found.outputs.items()},
             "domain": _domain(found),
+            "storages": found.storages,
+            "fp8": found.fp8,
             "workloads": [w.label for w in found.workloads()],
             "reference": found.source,
         }
@@ -97,6 +99,8 @@ def _show_task(console: Console, task: Task, document: dict[str, Any]) -> None:
             console.print(f"{kind.removesuffix('s'):<8} {name}: {escape(tensor)}", soft_wrap=True)
     sizes = ("any" if step == 1 else f"a multiple of {step}" for step in document["domain"].values())
     console.print(f"domain   {'; '.join(f'{s} {words}' for s, words in zip(document['domain'], sizes, strict=True))}")
+    scales = ", ".join(f"the scale of {operand} in {name}" for operand, name in task.fp8.items())
+    console.print(f"stored   in {', '.join(task.storages)}{f' ({scales})' * bool(scales)}", soft_wrap=True)
     console.print(f"timed    {'; '.join(document['workloads'])}\n", soft_wrap=True)
     if console.is_terminal:
         console.print(Syntax(task.source, "python", background_color="default"))

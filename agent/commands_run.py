@@ -41,6 +41,7 @@ class StorageName(StrEnum):
 
     bf16 = "bf16"
     fp16 = "fp16"
+    fp8 = "fp8"
 
 
 TaskArgument = Annotated[
@@ -48,7 +49,8 @@ TaskArgument = Annotated[
 ]
 TierOption = Annotated[TierName, typer.Option("--tier", help="closed: read, never run. cutedsl: a module of its own.")]
 StorageOption = Annotated[
-    StorageName, typer.Option("--storage", help="Dtype of the tensors that the task leaves open.")
+    StorageName,
+    typer.Option("--storage", help="Dtype of the tensors that the task leaves open; fp8: of the product's operands."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
 CpuOption = Annotated[bool, typer.Option("--cpu-only", help="Only the stages that need no GPU; nothing is admitted.")]

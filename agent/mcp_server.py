@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..tasks import Task
 
 TierName = Literal["closed", "cutedsl"]
-StorageName = Literal["bf16", "fp16"]
+StorageName = Literal["bf16", "fp16", "fp8"]
 
 INSTRUCTIONS = (
     "Write the epilogue of a Hopper GEMM for a task. list_tasks, then read_task and read_primitives; check a source as "
@@ -51,6 +51,7 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
 
     def judge(task: str, source: str, tier: TierName, storage: StorageName, *, cpu_only: bool) -> Any:
         found = find(task)
+        found.check_storage(storage)
         with one_at_a_time:
             return gate.evaluate(found, source, tier=tier, storage=storage, cpu_only=cpu_only)
 

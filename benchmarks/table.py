@@ -37,8 +37,10 @@ python benchmarks/table.py benchmarks/results/*-gate.jsonl benchmarks/results/*-
 - **unfused**: time of the fused kernel over the unfused roofline: the bare GEMM plus the compulsory traffic of the
   pointwise rest at the measured copy rate. Below 1.00, no unfused implementation of any quality is as fast.
 - **eager**, **compile**: speed-up over the task's reference in the storage dtype, as written and through torch.compile,
-  each recorded as a CUDA graph, so that no host time counts. A dash: not measured, or torch.compile had given up and
-  gone back to the reference as it is (nine shapes of tasks with scalars; their recording says so).
+  each recorded as a CUDA graph, so that no host time counts; of a kernel with fp8 operands, the reference with
+  `torch._scaled_mm` for its product, cuBLAS's too, and then the pointwise rest in bf16. A dash: not measured, or
+  torch.compile had given up and gone back to the reference as it is (nine shapes of tasks with scalars; their recording
+  says so).
 - **library**: speed-up over the best function of an installed library that does the whole job (quack's own, cuBLASLt's
   epilogues), with the fastest of four tiles where it lets one choose; timed beside the admitted kernel.
 - \\* marks a baseline that takes more than 1.3 times its own unfused roofline (of several shapes, at most of them):

@@ -1,0 +1,45 @@
+"""Operators on fp8 operands, where the reference runs."""
+
+import pytest
+import torch
+from codasmith.tasks import Workload, catalogue, draw, oracle
+from codasmith.tasks.quantise import FP8
+from codasmith.verified_kernels import load, unfused
+
+SIZES = {"M": 24, "N": 48, "K": 80}
+TASK = catalogue()["linear_scale_bias"]
+
+
+@pytest.fixture
+def inputs():
+    return draw(TASK, Workload(sizes=SIZES, storage="fp8"))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_reference_multiplies_fp8_operands_as_the_same_numbers_in_bf16(inputs):
+    y = load("linear_scale_bias")(**inputs)
+    truth = oracle(TASK, inputs)["y"]
+    assert y.dtype == torch.bfloat16
+    assert (y.double() - truth).abs().max() <= truth.abs().max() / 64
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_autocast_leaves_fp8_operands_as_they_are(inputs):
+    expected = load("linear_scale_bias")(**inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(load("linear_scale_bias")(**inputs), expected)
+
+
+def test_fake_of_the_operator_answers_in_bf16(inputs):
+    op = load("linear_scale_bias")
+    with torch._subclasses.FakeTensorMode() as mode:
+        fake = op.overload(*(mode.from_tensor(v) for v in inputs.values()))
+    assert fake.dtype == torch.bfloat16 and list(fake.shape) == [24, 48]
+    assert unfused.output_dtype(TASK, "y", list(inputs.values())) == torch.bfloat16
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_gradients_reach_what_is_added_beside_fp8_operands(inputs):
+    bias = inputs["bias"].requires_grad_()
+    load("linear_scale_bias")(**inputs).sum().backward()
+    assert inputs["x"].dtype == FP8 and torch.equal(bias.grad, torch.full_like(bias, 24.0))
