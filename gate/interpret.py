@@ -19,6 +19,7 @@ from ..tasks.layout import accumulator, from_kernel, to_kernel
 from ..tasks.oracle import cast, oracle
 from ..tasks.task import Task
 from ..tasks.workload import Workload
+from .far import far_workloads
 from .patterns import diagnose
 from .remedies import remedy
 from .verdict import Finding, StageResult
@@ -99,6 +100,11 @@ def _interpret(task: Task, graph: Graph, largest: dict[str, float]) -> Finding |
         if finding:
             return finding
         finding = _compare(cases[0], graph, inputs, expected, largest, changed=name)
+    for workload in far_workloads(task, [graph]):
+        if finding:
+            return finding
+        case = _Case(task, workload)
+        finding = _compare(case, graph, case.inputs, case.expected, largest)
     return finding
 
 

@@ -20,6 +20,7 @@ from ..templates.compile import Compiled, Compiler
 from ..templates.program import interpret
 from ..templates.schedule import Schedule
 from .compile import compile_stage
+from .far import far_workloads
 from .interpret import ACCEPT, difference
 from .patterns import diagnose
 from .read import read_stage
@@ -58,7 +59,7 @@ def interpret_program(task: ProgramTask, graphs: dict[str, Graph]) -> StageResul
     started = time.perf_counter()
     largest = dict.fromkeys(task.outputs, 0.0)
     finding = None
-    for words, workload, inputs in _cases(task):
+    for words, workload, inputs in _cases(task, graphs):
         finding = _compare(task, graphs, workload, inputs, words, largest)
         if finding:
             break
@@ -105,8 +106,8 @@ def compile_program(
     return _result("compile", started, finding, note, data), {stage: kept for stage, (_, kept) in done.items()}
 
 
-def _cases(task: ProgramTask) -> Iterator[tuple[str, Workload, Inputs]]:
-    """The workloads, then the first with one input exchanged after the other."""
+def _cases(task: ProgramTask, graphs: dict[str, Graph]) -> Iterator[tuple[str, Workload, Inputs]]:
+    """The workloads, the first with one input exchanged after the other, and far ones where they can matter."""
     workloads = task.correctness_workloads()[:_WORKLOADS]
     for workload in workloads:
         yield "", workload, cast(draw(task, workload), torch.float64)
@@ -114,6 +115,8 @@ def _cases(task: ProgramTask) -> Iterator[tuple[str, Workload, Inputs]]:
     other = cast(draw(task, workloads[0].model_copy(update={"seed": workloads[0].seed + 1000})), torch.float64)
     for name in task.tensors:
         yield f" when {name} changes", workloads[0], {**first, name: other[name]}
+    for workload in far_workloads(task, graphs.values()):
+        yield "", workload, cast(draw(task, workload), torch.float64)
 
 
 def _compare(

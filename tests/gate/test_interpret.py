@@ -1,10 +1,14 @@
 """The second stage: wrong formulas, named by output and pattern, before anything is compiled."""
 
 from functools import cache
+from importlib.resources import files
 
 import pytest
+from codasmith.gate.far import far_workloads
 from codasmith.gate.interpret import _KEPT, _cases, interpret_stage
+from codasmith.gate.read import read_stage
 from codasmith.primitives import read
+from codasmith.primitives.graph import Builder
 from codasmith.tasks import TaskError, Tensor, catalogue, task
 
 TASKS = catalogue()
@@ -177,3 +181,36 @@ def test_a_second_candidate_is_judged_without_the_reference_running_again():
     for _ in range(3):
         assert interpret_stage(counted, read(source, [])).outcome == "passed"
     assert len(runs) == 3 and len(_KEPT) <= 64
+
+
+# --- far beyond the sizes that are timed ----------------------------------------------------------------
+
+
+def test_only_an_epilogue_that_knows_where_it_stands_is_followed_to_a_million_rows_and_columns():
+    task, builder = TASKS["rmsnorm_scale"], Builder()
+    plain = builder.finish({"y": builder.acc()})
+    assert far_workloads(task, [plain]) == []
+    placed = builder.finish({"y": builder.add("mul", (builder.acc(), builder.add("row_index", (builder.acc(),))))})
+    tall, wide = far_workloads(task, [plain, placed])
+    assert tall.sizes[task.m.symbol] == 2**20 == wide.sizes[task.n.symbol]
+    assert tall.sizes[task.n.symbol] == 8 and wide.sizes[task.m.symbol] == 1
+
+
+@pytest.mark.parametrize("place", ["row_index", "column_index"])
+def test_being_wrong_beyond_the_largest_timed_size_is_found_by_place(place):
+    task = TASKS["rmsnorm_scale"]
+    largest = max(max(w.sizes.values()) for w in task.workloads())
+    source = (
+        f"from codasmith.primitives import epilogue, {place}, where\n\n\n@epilogue\ndef f(acc, rstd):\n"
+        f'    return {{"y": where({place}(acc) < {2.0 * largest}, acc, -acc) * rstd}}\n'
+    )
+    finding = interpret_stage(task, read_stage(task, source, "closed")[1]).finding
+    assert finding.code == "wrong-values" and finding.output == "y"
+
+
+@pytest.mark.parametrize("name", ["linear_dlogits", "siglip_loss"])
+def test_honest_epilogues_with_coordinates_hold_far_out(name):
+    source = (files("codasmith.verified_kernels.hand_written") / f"{name}.py").read_text()
+    graph = read_stage(TASKS[name], source, "closed")[1]
+    assert far_workloads(TASKS[name], [graph])
+    assert interpret_stage(TASKS[name], graph).outcome == "passed"
