@@ -8,7 +8,7 @@ was killed at any point, and never asks again for what was answered.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from .errors import Interrupted
 from .extract import extract
 from .history import Attempt, History
 from .journal import Journal
-from .models import Model, ModelError, prompt_digest
+from .models import Answer, Model, ModelError, prompt_digest
 from .progress import Progress
 from .prompt import example_for
 from .stops import Stops
@@ -167,8 +167,9 @@ class _Run:
         limit = self.budget.answer_tokens(spent)
         failures: list[ModelError] = []
         with self.progress.asking(numbers, self.budget, spent) as on_text:
+            outcomes: Iterable[Answer | ModelError]
             if len(numbers) == 1:
-                outcomes = iter([self.model.answer(messages, max_tokens=limit, on_text=on_text)])
+                outcomes = [self.model.answer(messages, max_tokens=limit, on_text=on_text)]
             else:
                 outcomes = ask_together(self.model, messages, len(numbers), max_tokens=limit, on_text=on_text)
             waiting = list(numbers)
@@ -198,8 +199,10 @@ class _Run:
         bounded = (self.budget.tokens, self.budget.dollars, self.budget.gpu_seconds) != (None, None, None)
         if bounded or not getattr(self.model, "concurrent", False):
             return 1
-        left = self.budget.attempts - spent.attempts if self.budget.attempts is not None else self.strategy.at_once
-        return max(1, min(self.strategy.at_once, self.strategy.left(self.history), left))
+        left = self.strategy.left(self.history)
+        if self.budget.attempts is not None:
+            left = min(left, self.budget.attempts - spent.attempts)
+        return max(1, int(min(self.strategy.at_once, left)))
 
     def judge(self, attempt: Attempt) -> None:
         """Give the attempt its verdict, and keep it where it passed."""

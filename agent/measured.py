@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from .prompt import one_line
 
 if TYPE_CHECKING:
@@ -85,11 +87,14 @@ def _workload(row: dict[str, Any], gpu: str, task: Task | None) -> list[str]:
 def _bytes(row: dict[str, Any], sizes: str, gpu: str, task: Task) -> list[str]:
     """Which of the two limits of the machine is nearer: what the epilogue must move, or the multiplication itself."""
     from ..gate.roofline import compulsory_bytes, peaks
-    from ..tasks import Workload
+    from ..tasks import TaskError, Workload
 
-    workload = Workload.model_validate(row["workload"])
     operations, bandwidth = peaks(gpu)
-    moved = compulsory_bytes(task, workload)
+    try:
+        workload = Workload.model_validate(row["workload"])
+        moved = compulsory_bytes(task, workload)
+    except (TaskError, ValidationError):  # a journal's sizes that are not this task's: nothing to be said of them
+        return []
     return [
         f"{sizes}: any kernel must move {moved / 1e6:,.0f} MB ({_ms(1e3 * moved / bandwidth)} ms at the memory's rate) "
         f"and multiply for {_ms(1e3 * task.flops(workload.sizes) / operations)} ms"

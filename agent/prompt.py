@@ -68,6 +68,7 @@ def task_text(task: Task, tier: str = "closed") -> str:
         parameters=[_parameter(task, o) for o in task.operands.values()],
         outputs=[_output(task, name) for name in task.outputs],
         notes=_layout_notes(task, tier),
+        fp8=" and ".join(f"`{name}`" for name in dict.fromkeys(task.fp8.values())),
         tier=tier,
     )
 

@@ -177,7 +177,7 @@ def generate(
         from .generate import generate as write
 
         with voice.progress.moving(f"composing {n} tasks"):
-            spec = write(seed, n, difficulty, out)
+            spec = write(seed, n, difficulty, out, tell=lambda line: voice.progress.stage("compose", line))
         document = {
             "command": "evals generate",
             "exit_code": 0,

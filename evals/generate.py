@@ -51,10 +51,12 @@ class Generated:
     task: Task
 
 
-def generate(seed: int, count: int, difficulty: int | None, folder: Path) -> EvalSet:
+def generate(
+    seed: int, count: int, difficulty: int | None, folder: Path, *, tell: Callable[[str], None] = lambda line: None
+) -> EvalSet:
     """Write a set: `count` task files and a set.json into an empty folder, and return the set.
 
-    difficulty: 1 to 4, see `compose`; None takes the four in turn.
+    difficulty: 1 to 4, see `compose`; None takes the four in turn. tell: told of each task that is written.
     Raises UserMistake for what cannot be meant.
     """
     if count < 1 or difficulty not in (None, *DIFFICULTIES):
@@ -65,9 +67,10 @@ def generate(seed: int, count: int, difficulty: int | None, folder: Path) -> Eva
     if folder.exists() and any(folder.iterdir()):
         raise UserMistake(f"the folder {folder} is not empty; name a new one with --out")
     folder.mkdir(parents=True, exist_ok=True)
-    entries = []
+    entries: list[Entry] = []
     for made in drafts(seed, count, difficulty):
         (folder / f"{made.name}.py").write_text(made.text, encoding="utf-8")
+        tell(f"{len(entries) + 1} of {count}: {made.name}")
         entry = {"name": made.name, "digest": made.task.digest, "level": made.task.level, "family": "generated"}
         entries.append(Entry.model_validate({**entry, "file": f"{made.name}.py"}))
     spec = EvalSet(

@@ -159,8 +159,8 @@ def _notes(
     silent = Counter((r.model, r.tier) for r in rows if r.ended == "model")
     for (model, tier), count in sorted(silent.items()):
         notes.append(
-            f"{model} ({tier}): {count} of its {counts[model, tier]} samples ended because it gave no further answer, which "
-            "counts against it; `codasmith journal show` on their journals says why."
+            f"{model} ({tier}): {count} of its {counts[model, tier]} samples ended because it gave no further answer, "
+            "which counts against it; `codasmith journal show` on their journals says why."
         )
     for model, tier in sorted(counts):
         if model in TRANSLATORS and counts[model, tier] < tasks and spec.shard == "1/1":

@@ -26,7 +26,7 @@ from .hand_written import HandWritten, source_for
 from .judging import judging
 from .rows import Row
 from .run_folder import RunFolder, RunSpec
-from .sample import BASELINES, Job, MakeModel, Unfinished, run_sample
+from .sample import BASELINES, Job, MakeModel, Unfinished, budget_of, run_sample
 
 if TYPE_CHECKING:
     from ..tasks import Task
@@ -162,6 +162,10 @@ def run(
         done = len(all_jobs) - len(pending)
         if done:
             say(f"{done} of {len(all_jobs)} samples are there already")
+        if pending:
+            most = sum(budget_of(job, spec).attempts or 0 for job in pending)
+            questions = f", {most:,} questions at most" if spec.attempts else ""
+            say(f"{len(pending)} samples to make, {workers} at a time{questions}; the run is in {folder.path}")
         outcomes: queue.Queue[Row | Unfinished | BaseException] = queue.Queue()
 
         def work() -> None:

@@ -99,7 +99,7 @@ def _clear(path: Path) -> None:
 def _begin(book: Journal, job: Job, spec: RunSpec) -> None:
     start = History(book.events).start
     if start is None:
-        budget = _budget(job, spec)
+        budget = budget_of(job, spec)
         book.write(
             "start",
             format=FORMAT,
@@ -125,7 +125,7 @@ def _go(book: Journal, job: Job, spec: RunSpec, make: MakeModel, gate: Gate) -> 
     loop.run(
         job.task,
         model,
-        budget=_budget(job, spec),
+        budget=budget_of(job, spec),
         gate=gate,
         journal=book,
         admit=None,
@@ -135,7 +135,8 @@ def _go(book: Journal, job: Job, spec: RunSpec, make: MakeModel, gate: Gate) -> 
     )
 
 
-def _budget(job: Job, spec: RunSpec) -> Budget:
+def budget_of(job: Job, spec: RunSpec) -> Budget:
+    """What a sample may spend."""
     if job.model in BASELINES:
         return Budget(attempts=spec.attempts if job.model == SEARCH else 1)
     return Budget(spec.attempts, spec.tokens, spec.dollars, spec.minutes)

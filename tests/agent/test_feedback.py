@@ -99,6 +99,14 @@ def test_a_slow_kernel_is_told_where_its_time_goes_and_which_schedules_were_trie
     assert "any kernel must move 101 MB (0.021 ms at the memory's rate) and multiply for 0.139 ms" in text
 
 
+def test_sizes_of_another_task_leave_the_bytes_out_and_are_no_fault(task):
+    row = {"workload": {"sizes": {"M": 8, "F": 8}}, "tax": 1.5}
+    text = feedback(
+        Attempt(1, source=SOURCE, verdict=verdict("passed", timing={"tax": 1.5, "workloads": [row]})), task=task
+    )
+    assert "- M8 F8, schedule unknown: tax 1.500" in text and "any kernel must move" not in text
+
+
 def test_a_repeated_file_is_called_one():
     text = feedback(Attempt(3, source=SOURCE, verdict=refused(), repeats=1))
     assert "the same as your answer 1" in text

@@ -77,7 +77,8 @@ def test_parts_made_apart_are_merged_and_scored(tmp_path, faked):
 
 
 def test_generated_sets_are_listed_and_run(tmp_path, faked):
-    assert "2 tasks are in" in command("evals", "generate", "--seed", 3, "--n", 2, "--out", tmp_path / "set").stdout
+    made = command("evals", "generate", "--seed", 3, "--n", 2, "--out", tmp_path / "set")
+    assert "2 tasks are in" in made.stdout and "compose: 2 of 2: held_out_3_001" in made.stderr
     assert "held-out-3" in command("evals", "list", "--set", tmp_path / "set").stdout
     result = command("eval", "--set", tmp_path / "set", "--model", "a", "--samples", 1, "--out", tmp_path / "run")
     assert result.exit_code == 0 and "held-out" in result.stdout and "hand-written kernel" in result.stdout

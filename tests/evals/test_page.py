@@ -126,6 +126,14 @@ def test_partial_results_are_scored_and_called_partial(measured, four):
     assert next(s for s in results.scores if s.model == "m").samples == 4
 
 
+def test_samples_that_ended_for_want_of_an_answer_are_noted(measured, four):
+    folder, before = measured
+    rows = [r.model_copy(update={"ended": "model"}) if r.model == "m" and r.sample == 2 else r for r in folder.rows()]
+    notes = results_of(folder.spec(), four.spec, rows).notes
+    assert any(n.startswith("m (closed): 4 of its 8 samples ended because it gave no further answer") for n in notes)
+    assert not any("no further answer" in n for n in before.notes)
+
+
 def test_rows_of_different_machines_are_called_so(measured, four):
     folder, _ = measured
     rows = folder.rows()

@@ -35,10 +35,10 @@ def test_baselines_take_part_only_where_they_apply(four, spec):
 
 
 def test_the_search_has_a_models_attempts_and_the_other_baselines_one(four, spec):
-    from codasmith.evals.sample import _budget
+    from codasmith.evals.sample import budget_of
 
     asked = spec(four, "a", attempts=7)
-    attempts = {j.model: _budget(j, asked).attempts for j in jobs(asked, four)}
+    attempts = {j.model: budget_of(j, asked).attempts for j in jobs(asked, four)}
     assert attempts == {"hand-written": 1, "builtin:tracer": 1, "builtin:search": 7, "a": 7}
 
 
@@ -63,7 +63,9 @@ def test_a_run_leaves_one_row_a_sample_whatever_the_workers(tmp_path, four, spec
     assert run(asked, four, RunFolder(tmp_path / "one"), make=make, gate=gate, workers=1, say=said.append) == []
     assert run(asked, four, RunFolder(tmp_path / "four"), make=make, gate=gate, workers=4) == []
     one, many = ((tmp_path / p / "results.jsonl").read_bytes().splitlines() for p in ("one", "four"))
-    assert len(one) == len(jobs(asked, four)) == len(said)
+    first, *lines = said  # how much is to be done is told before the first answer
+    assert first.startswith(f"{len(one)} samples to make, 1 at a time, ") and first.endswith(f"in {tmp_path / 'one'}")
+    assert len(one) == len(jobs(asked, four)) == len(lines)
     assert sorted(one) == sorted(many)
 
 
