@@ -23,6 +23,7 @@ import torch
 from codasmith.gate import baselines, stopwatch
 from codasmith.gate.tolerance import judge
 from codasmith.tasks import Task, Workload, draw, interleave, load_task, oracle, unfused
+from codasmith.tasks.quantise import FP8
 
 Inputs = dict[str, Any]
 Function = Callable[[Inputs, Any], dict[str, torch.Tensor]]
@@ -119,20 +120,38 @@ FUNCTIONS: dict[str, tuple[Function, ...]] = {
 """By task. A function that returns fewer outputs than the task, or others beside them, is not among these."""
 
 
+def scaled(i: Inputs, x: str, rows: str, columns: str | None = None, bias: str | None = None) -> torch.Tensor:
+    """torch._scaled_mm with a scale a row and a scale a column (ones where there are none), made before the clock."""
+    if "columns" not in i:
+        i["columns"] = i[columns][None] if columns else torch.ones(1, len(i["w"]), device=i["w"].device)
+    return torch._scaled_mm(
+        i[x], i["w"].T, i[rows][:, None], i["columns"], bias=i[bias] if bias else None, out_dtype=torch.bfloat16
+    )
+
+
+IN_FP8: dict[str, tuple[Function, ...]] = {
+    "linear_scale_bias": (cublaslt("_scaled_mm", lambda i: scaled(i, "x", "row_scale", "col_scale", "bias")),),
+    "rmsnorm_scale": (cublaslt("_scaled_mm", lambda i: scaled(i, "h", "rstd")),),
+}
+"""The same for operands in fp8."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tasks", nargs="*", help="all that have a library function by default")
     parser.add_argument("--out", type=Path, help="JSON lines, one a task, shape and library")
+    parser.add_argument("--storage", default="bf16", choices=["bf16", "fp8"])
     parser.add_argument("--shapes", type=int, default=2, help="of each task, from the first on")
     parser.add_argument("--limit-s", type=float, default=240, help="start nothing further after so many seconds")
     options = parser.parse_args()
     from codasmith.gate.machine import environment
 
     started = time.monotonic()
-    for name in options.tasks or FUNCTIONS:
+    functions = IN_FP8 if options.storage == "fp8" else FUNCTIONS
+    for name in options.tasks or functions:
         task = load_task(name)
-        for workload in task.workloads()[: options.shapes]:
-            for function in FUNCTIONS.get(name, ()):
+        for workload in task.workloads(options.storage)[: options.shapes]:
+            for function in functions.get(name, ()):
                 if time.monotonic() - started > options.limit_s:
                     print(f"{name} {workload.label}: not started, the time is up", flush=True)
                     continue
@@ -180,6 +199,10 @@ def _own(task: Task, inputs: Inputs) -> Inputs:
 
 def _product(task: Task, i: Inputs) -> torch.Tensor:
     a, b = i[task.gemm.a], i[task.gemm.b]
+    if a.dtype == FP8:
+        if "one" not in i:
+            i["one"] = torch.ones((), device=a.device)
+        return torch._scaled_mm(a, b.T, i["one"], i["one"], out_dtype=torch.bfloat16)
     return (a.T if task.gemm.a_transposed else a) @ (b.T if task.gemm.b_transposed else b)
 
 

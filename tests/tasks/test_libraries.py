@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from codasmith.tasks import draw, load_task
+from codasmith.tasks import Workload, accumulator, cast, draw, load_task
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "libraries.py"
 SPEC = importlib.util.spec_from_file_location("libraries", FILE)
@@ -65,3 +65,13 @@ def test_a_library_that_fails_is_recorded_and_harms_nothing(monkeypatch):
     monkeypatch.setattr(libraries, "draw", lambda task, workload, device: draw(task, workload))
     row = libraries._measure(task, task.correctness_workloads()[0], broken)
     assert row == {"failed": "ImportError: no such library"}
+
+
+@pytest.mark.parametrize("name", libraries.IN_FP8)
+def test_a_library_function_for_fp8_gives_all_outputs_of_the_task(name):
+    task = load_task(name)
+    inputs = draw(task, Workload(sizes={"M": 32, "N": 48, "K": 80}, storage="fp8"))
+    own = dict(inputs)
+    product = libraries._product(task, inputs)
+    torch.testing.assert_close(product.double(), accumulator(task, cast(own, torch.float64)), rtol=2**-7, atol=1e-2)
+    assert all(libraries._is_right(task, inputs, function, None) for function in libraries.IN_FP8[name])
