@@ -15,6 +15,8 @@ import sys
 import time
 from typing import Any
 
+from ..templates.collect import plain_text
+
 MAX_LINE = 16 * 2**20
 
 
@@ -120,7 +122,7 @@ class Child:
             self.kill()
             raise ChildFailed("it answered out of turn and was stopped", "forged")
         if not answer.get("ok"):
-            raise ChildFailed(str(answer.get("error", "it failed without a reason")), "error")
+            raise ChildFailed(plain_text(str(answer.get("error", "it failed without a reason")), 4000), "error")
         return answer
 
     @property

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import stat
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,10 @@ from .signature import Signature
 
 MOST = {"report.json": 2**20, "kernel.so": 64 * 2**20, "compile.log": 4 * 2**20}
 """Bytes."""
-_PLAIN = {
-    "error": str,
-    "trace": str,
-    "where": int,
-    "seconds": float,
-    "cpu_seconds": float,
-    "spill_bytes": int,
-    "stages": int,
-}
+_TEXTS = ("error", "trace")
+_NUMBERS = {"where": 10**6, "seconds": 10.0**6, "cpu_seconds": 10.0**6, "spill_bytes": 2**20, "stages": 1000}
+"""With the largest that is believed; none is below zero."""
+MOST_ARGUMENTS = 256
 
 
 def collect(
@@ -83,10 +79,28 @@ def _report(scratch: Path) -> dict[str, Any]:
         data = json.loads(plain_bytes(scratch / "report.json", MOST["report.json"]))
     except (OSError, ValueError, RecursionError):
         return {"ok": False}
-    if not isinstance(data, dict):
+    if not isinstance(data, dict) or not _writable(data):
         return {"ok": False}
-    kept = {k: data[k] for k, kind in _PLAIN.items() if isinstance(data.get(k), kind) and not isinstance(data[k], bool)}
+    kept: dict[str, Any] = {name: plain_text(data[name]) for name in _TEXTS if isinstance(data.get(name), str)}
+    for name, most in _NUMBERS.items():
+        value = data.get(name)
+        if isinstance(value, type(most)) and not isinstance(value, bool) and 0 <= value <= most:
+            kept[name] = value
     return {**kept, "ok": data.get("ok") is True, "signature": data.get("signature")}
+
+
+def plain_text(text: str, most: int = 8000) -> str:
+    """What can be written to any file and any terminal: no half characters, nothing that is not seen, not too long."""
+    return "".join(c for c in text[:most] if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
+
+
+def _writable(data: Any) -> bool:
+    """Whether this is JSON that others read: no half characters, no NaN."""
+    try:
+        json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _checked(data: Any, asked: Signature, tier: str) -> Signature:
@@ -100,11 +114,21 @@ def _checked(data: Any, asked: Signature, tier: str) -> Signature:
         free |= {"mode": found.mode, "d": found.d, "c": found.c, "arguments": found.arguments}
     if asked.model_copy(update=free) != found:
         raise ValueError("its signature is not that of the kernel that was asked for")
-    known = {*found.inputs, *found.outputs}
-    named = [a.name for a in found.arguments if a.role != "constant"] + [n for n in (found.d, found.c) if n]
-    stranger = next((n for n in named if n not in known), None)
-    if stranger is not None:
-        raise ValueError(f"its signature names {stranger!r:.40}, which is no tensor of the task")
+    if len(found.arguments) > MOST_ARGUMENTS or len(found.fields) > MOST_ARGUMENTS:
+        raise ValueError("its signature has more arguments than a kernel takes")
+    names = [*found.fields, *(a.field for a in found.arguments)]
+    odd = next((n for n in names if not (n.isascii() and n.isidentifier())), None)
+    if odd is not None:
+        raise ValueError(f"its signature calls an argument {odd!r:.40}, which is no name")
+    fields = [a.field for a in found.arguments]
+    if len({*fields}) < len(fields):
+        raise ValueError("its signature has two arguments of one name")
+    written = [(a.name, a.role in ("store", "sink")) for a in found.arguments if a.role != "constant"]
+    written += [(found.d, True)] * (found.d is not None) + [(found.c, False)] * (found.c is not None)
+    for name, is_output in written:
+        if name not in (found.outputs if is_output else found.inputs):
+            what = "output" if is_output else "input"
+            raise ValueError(f"its signature names {name!r:.40}, which is no {what} of the task")
     return found
 
 

@@ -144,6 +144,15 @@ def test_a_long_answer_is_taken_and_a_longer_one_is_not(start):
     assert caught.value.code == "flood"
 
 
+def test_what_a_child_says_of_its_failure_can_be_written_and_shown(start):
+    text = "\\x1b[2J\\ud800bad " + "x" * 20
+    child = start(READY + f'for c in commands():\n    say({{"number": c["number"], "error": "{text}" * 1000}})\n')
+    with pytest.raises(ChildFailed) as caught:
+        child.call("anything")
+    said = str(caught.value)
+    assert said.startswith("[2Jbad xxx") and len(said) <= 4000 and said.encode()
+
+
 def test_a_child_that_does_not_take_its_command_is_stopped(start):
     child = start(READY + "time.sleep(3600)\n")
     began = time.monotonic()

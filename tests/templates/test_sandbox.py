@@ -242,6 +242,14 @@ def test_what_was_asked_for_is_taken_over(left, tmp_path):
         {"d": "nothing"},
         {"arguments": [Argument(field="x", name="stranger", role="store").model_dump()]},
         {"arguments": 3},
+        {"d": "h"},
+        {"c": "y"},
+        {"arguments": [Argument(field="x", name="y", role="tile").model_dump()]},
+        {"arguments": [Argument(field="x", name="h", role="sink").model_dump()]},
+        {"arguments": [Argument(field="../x\n", name="y", role="store").model_dump()]},
+        {"arguments": [Argument(field="x", name="y", role="store").model_dump()] * 2},
+        {"arguments": [Argument(field=f"x{i}", name="y", role="store").model_dump() for i in range(1000)]},
+        {"fields": ["y", "\u202e"]},
     ],
 )
 def test_a_signature_of_another_kernel_is_refused(left, tmp_path, changes):
@@ -275,6 +283,26 @@ def test_a_link_is_no_object(left, tmp_path):
 def test_a_report_that_is_none_is_a_failed_build(left, tmp_path, text):
     (left[0] / "report.json").write_text(text)
     assert not _taken(left, tmp_path)["ok"]
+
+
+@pytest.mark.parametrize(
+    "forged", [{"error": "half \ud800 a character"}, {"seconds": float("nan")}, {"anything": [float("inf")]}]
+)
+def test_a_report_that_could_not_be_written_down_again_is_none(left, tmp_path, forged):
+    report = json.loads((left[0] / "report.json").read_text())
+    (left[0] / "report.json").write_text(json.dumps(report | forged))
+    kept = _taken(left, tmp_path)
+    assert not kept["ok"] and json.dumps(kept, allow_nan=False).isascii()
+
+
+def test_of_a_report_what_is_no_sensible_number_is_left_out_and_no_text_moves_a_terminal(left, tmp_path):
+    report = json.loads((left[0] / "report.json").read_text())
+    forged = {"stages": 10**4000, "spill_bytes": -1, "where": True, "seconds": 1.5}
+    forged["error"] = "\x1b[2Jgone\u202e\n" + "x" * 100_000
+    (left[0] / "report.json").write_text(json.dumps(report | forged))
+    kept = _taken(left, tmp_path)
+    assert not {"stages", "spill_bytes", "where"} & set(kept) and kept["seconds"] == 1.5
+    assert kept["error"].startswith("[2Jgone\nxxx") and len(kept["error"]) <= 8000
 
 
 def test_only_ordinary_files_of_a_sensible_size_are_read(tmp_path):
