@@ -72,6 +72,7 @@ def _judge(
         from . import report
 
         problem = load_task(task)
+        problem.check_storage(storage.value)
         if not cpu_only and not gate.has_gpu():
             raise MachineCannot(
                 "there is no Hopper GPU here, so the candidate cannot be verified; "

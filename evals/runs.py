@@ -143,7 +143,7 @@ def run(
     limit_s: begin no further sample after so many seconds; those under way end.
     make and gate take the place of the real ones, and such a gate is asked one thing at a time. say: told one line a
     sample.
-    Raises UserMistake, ModelError or MachineCannot; Interrupted on Ctrl-C.
+    Raises UserMistake, TaskError, ModelError or MachineCannot; Interrupted on Ctrl-C.
     """
     if workers < 1:
         raise UserMistake(f"--workers {workers} does nothing; give 1 or more")
@@ -154,6 +154,8 @@ def run(
     ends = time.monotonic() + limit_s if limit_s is not None else None
     for model in spec.models:  # a wrong name or a missing key is said before anything is asked
         make(model, spec.tiers[0])
+    for job in jobs(spec, loaded):
+        job.task.check_storage(spec.storage)
     with folder:
         folder.open(spec)
         there = {row.key for row in folder.rows()}

@@ -6,6 +6,7 @@ from codasmith.agent.models import Answer, ModelError, Usage
 from codasmith.evals.hand_written import HandWritten
 from codasmith.evals.run_folder import RunFolder, merge
 from codasmith.evals.runs import jobs, make_spec, run
+from codasmith.tasks import TaskError
 
 
 @pytest.fixture
@@ -233,3 +234,10 @@ def test_a_wrong_model_is_said_before_anything_is_asked(tmp_path, four, spec, ga
     with pytest.raises(ModelError, match="unknown model 'nonsense'"):
         run(spec(four, "nonsense"), four, RunFolder(tmp_path / "r"), gate=gate)
     assert not (tmp_path / "r").exists()
+
+
+def test_a_storage_dtype_that_a_task_of_the_set_lacks_is_refused_before_anything_is_asked(four, spec, make, tmp_path):
+    asked = spec(four, "a").model_copy(update={"storage": "fp8"})
+    with pytest.raises(TaskError, match="is for bf16, fp16, and fp8 is asked"):
+        run(asked, four, RunFolder(tmp_path / "run"), make=make, gate=lambda *_, **__: None)
+    assert not (tmp_path / "run").exists()
