@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .history import Attempt
 from .measured import measured
-from .prompt import fence, one_line, render
+from .rendering import cut, fence, one_line, render
 
 if TYPE_CHECKING:
     from ..tasks import Task
@@ -73,15 +73,6 @@ def feedback(attempt: Attempt, *, target: str | None = None, retry: bool = True,
         quoted=_quoted(attempt.source, finding.line) if finding else "",
         details=_details(finding.details) if finding and finding.details else "",
     )
-
-
-def cut(text: str, limit: int) -> str:
-    """At most about `limit` characters: the beginning and the end, with a note of what is missing between."""
-    if len(text) <= limit:
-        return text
-    note = f"\n[... {len(text) - limit:,} characters left out ...]\n"
-    half = max(1, (limit - len(note)) // 2)
-    return text[:half] + note + text[-half:]
 
 
 def _answer(attempt: Attempt) -> str:

@@ -13,9 +13,8 @@ from itertools import accumulate
 from markupsafe import Markup
 
 from .campaign_view import AttemptView, Campaign
-from .feedback import cut
 from .plot import Point, plot
-from .prompt import environment, packaged
+from .rendering import cut, environment, packaged
 
 SHOWN_CHARS = 20_000
 """Of one answer; the journal has all of it."""

@@ -19,7 +19,8 @@ from ..tasks import TaskError, load_task, shipped
 from .errors import AgentError
 from .feedback import feedback
 from .history import Attempt
-from .prompt import one_line, system_text, task_text
+from .prompt import system_text, task_text
+from .rendering import one_line
 
 if TYPE_CHECKING:
     from ..gate.verdict import Verdict

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from .prompt import one_line
+from .rendering import one_line
 
 if TYPE_CHECKING:
     from ..gate.verdict import Verdict

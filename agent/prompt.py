@@ -13,9 +13,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
-
 from ..primitives.types import DOUBLE, WIDTHS, Operand
+from .rendering import fence, one_line, packaged, render
 
 if TYPE_CHECKING:
     from ..tasks import ProgramTask, Task
@@ -150,19 +149,6 @@ def _example_task(name: str) -> Task:
         return load_task(Path(path))
 
 
-def fence(text: str, label: str = "text") -> str:
-    """The text as a fenced block that nothing inside it can close."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    marks = "`" * max(4, longest + 1)
-    return f"{marks}{label}\n{text.rstrip()}\n{marks}"
-
-
-def one_line(text: str, limit: int = 120) -> str:
-    """Text of others inside a sentence of ours: one line, no control characters, not long."""
-    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
 def _helpers(task: Task) -> str:
     """The functions and constants of the task's file that its reference uses, as a fenced block; "" without any."""
     from ..tasks.source import meaning
@@ -228,26 +214,3 @@ def _layout_notes(task: Task, tier: str) -> list[str]:
             "the epilogue sees and returns alternating columns."
         )
     return notes
-
-
-def render(template: str, **values: Any) -> str:
-    """A template of prompts/, filled in."""
-    return environment("prompts").get_template(template).render(**values).strip() + "\n"
-
-
-@cache
-def environment(folder: str, *, escape: bool = False) -> jinja2.Environment:
-    """The templates of a folder of this package. escape: for pages, where text must not become markup."""
-    return jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: packaged(f"{folder}/{name}")),
-        undefined=jinja2.StrictUndefined,
-        autoescape=escape,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-
-
-def packaged(path: str) -> str:
-    """A text file of this package."""
-    return resources.files(__package__).joinpath(path).read_text(encoding="utf-8")

@@ -6,7 +6,8 @@ never on the public set.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
@@ -106,6 +107,25 @@ def judge(task: Task, text: str, gate: Gate, tier: Tier = "closed", stop_reason:
         verdict = gate(task, source, tier=tier, progress=lambda stage, line: None).verdict
     attempt = Attempt(1, text=text, source=source if isinstance(source, str) else None, verdict=verdict)
     return Judged(reward=reward(verdict), verdict=verdict, feedback=feedback(attempt))
+
+
+def judge_batch(
+    answers: Iterable[tuple[Task, str]], gate: Gate, tier: Tier = "closed", *, workers: int = 4
+) -> list[Judged | NoReward]:
+    """What became of many answers, in their order, `workers` of them at a time.
+
+    gate: is called by several threads; `judging.judging` gives one that compiles side by side and times one at a time.
+    An answer that has no reward stands as NoReward, and the others are judged all the same.
+    """
+
+    def one(answer: tuple[Task, str]) -> Judged | NoReward:
+        try:
+            return judge(*answer, gate, tier)
+        except NoReward as reason:
+            return reason
+
+    with ThreadPoolExecutor(workers) as threads:
+        return list(threads.map(one, answers))
 
 
 def real_gate(storage: str = "bf16", cpu_only: bool = False) -> Gate:

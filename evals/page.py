@@ -16,9 +16,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from ..agent.feedback import cut
 from ..agent.history import Attempt, History
 from ..agent.journal import read
+from ..agent.rendering import cut
 from . import charts, table
 from .charts import Axis, nice_ticks
 from .results import Cell, Results, best_sample, label

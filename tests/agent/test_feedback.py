@@ -1,6 +1,7 @@
 import pytest
-from codasmith.agent.feedback import CHARS_PER_TOKEN, attempt_turns, cut, feedback
+from codasmith.agent.feedback import CHARS_PER_TOKEN, attempt_turns, feedback
 from codasmith.agent.history import Attempt, History
+from codasmith.agent.rendering import cut
 from codasmith.agent.strategies import Refine
 from codasmith.gate.verdict import Finding, StageResult, Verdict
 

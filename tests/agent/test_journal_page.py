@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -174,3 +176,12 @@ def test_replay_on_the_command_line_ends_with_0_or_1(run, code, monkeypatch, fak
     document = json.loads(out)
     assert status == document["exit_code"] == 1 and document["equal"] is False
     assert document["attempts"][0]["differences"][0].startswith("interpret: failed (other")
+
+
+def test_looking_at_a_journal_needs_no_torch():
+    script = (
+        "import sys; import codasmith.agent.campaign_view, codasmith.agent.journal_page as p; p.environment('pages');"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "False", done.stderr

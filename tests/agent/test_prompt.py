@@ -1,7 +1,8 @@
 import re
 
 import pytest
-from codasmith.agent.prompt import EXAMPLES, example_for, fence, one_line, system_text, task_text
+from codasmith.agent.prompt import EXAMPLES, example_for, system_text, task_text
+from codasmith.agent.rendering import fence, one_line
 from codasmith.primitives import REGISTRY, read
 from codasmith.tasks import catalogue, load_task
 

@@ -12,7 +12,7 @@ import re
 import pytest
 from codasmith.agent.conversation import conversation
 from codasmith.agent.history import Attempt
-from codasmith.agent.prompt import packaged
+from codasmith.agent.rendering import packaged
 from codasmith.gate.verdict import Finding, StageResult, Verdict
 from codasmith.tasks import catalogue
 

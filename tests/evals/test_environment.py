@@ -1,12 +1,13 @@
 """The eval set for training: questions, rewards, and an episode of the verifiers library with a scripted policy."""
 
 import asyncio
+import threading
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
 from codasmith.agent.prompt import system_text, task_text
-from codasmith.evals.environment import STEPS, NoReward, judge, questions, reward
+from codasmith.evals.environment import STEPS, NoReward, judge, judge_batch, questions, reward
 from codasmith.gate.verdict import Finding, StageResult, Verdict
 
 
@@ -35,6 +36,22 @@ def test_what_guards_and_clock_refuse_is_worth_nothing(stage):
 def test_a_gate_that_breaks_gives_no_reward():
     with pytest.raises(NoReward):
         reward(verdict("failed"))
+
+
+def test_a_batch_is_judged_at_the_same_time_in_its_order_and_one_broken_gate_spares_the_others(four, gate):
+    together = threading.Barrier(2, timeout=20)
+
+    def slow(task, source, **more):
+        if "MEET" in source:
+            together.wait()  # passes only where two are judged at once
+        return gate(task, source, **more)
+
+    task = four.tasks["linear_lse"]
+    answers = [block("MEET tax=1.2 fast=1.1"), block("MEET WRONG"), block("BROKEN"), "no code", block("tax=1.0 fast=2")]
+    found = judge_batch([(task, text) for text in answers], slow, workers=2)
+    assert isinstance(found[2], NoReward) and "driver went away" in str(found[2])
+    rewards = [j.reward for j in found if not isinstance(j, NoReward)]
+    assert rewards == [pytest.approx(0.9), pytest.approx(0.4 / 7), 0.0, 1.0]
 
 
 def test_questions_are_the_agents_own(four):
