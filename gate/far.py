@@ -35,7 +35,7 @@ def far_workloads(task: Task, graphs: Iterable[Graph]) -> list[Workload]:
     if not any(knows_its_place(graph) for graph in graphs):
         return []
     steps = {symbol: symbol_step(task, symbol) for symbol in task.symbols}
-    made = []
+    made: list[Workload] = []
     for symbol in dict.fromkeys(d.symbol for part in task.parts.values() for d in (part.m, part.n) if d.symbol):
         count = FAR // steps[symbol]
         while count > 1 and _elements(task, {**steps, symbol: count * steps[symbol]}) > MOST:

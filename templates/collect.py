@@ -124,7 +124,7 @@ def _checked(data: Any, asked: Signature, tier: str) -> Signature:
     if len({*fields}) < len(fields):
         raise ValueError("its signature has two arguments of one name")
     written = [(a.name, a.role in ("store", "sink")) for a in found.arguments if a.role != "constant"]
-    written += [(found.d, True)] * (found.d is not None) + [(found.c, False)] * (found.c is not None)
+    written += [(name, kind) for name, kind in ((found.d, True), (found.c, False)) if name is not None]
     for name, is_output in written:
         if name not in (found.outputs if is_output else found.inputs):
             what = "output" if is_output else "input"
