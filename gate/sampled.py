@@ -19,6 +19,8 @@ from .verdict import Finding
 
 CHECKED_TURNS = 4
 """Of one candidate and workload, warming up included."""
+KEPT_BYTES = 4 * 2**30
+"""What is kept of them at most: of larger outputs fewer turns, but one at least."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +40,18 @@ class Sample:
 
     def __init__(self, sets: list[BufferSet]):
         self.sets, self.offered = sets, 0
+        size = sum(t.numel() * t.element_size() for t in sets[0].outputs.values())
+        self.most = max(1, min(CHECKED_TURNS, KEPT_BYTES // max(size, 1)))
         self.taken: list[Turn] = []
 
     def offer(self) -> None:
         self.offered += 1
         place = secrets.randbelow(self.offered)
-        if len(self.taken) < CHECKED_TURNS:
+        if len(self.taken) < self.most:
             self.taken.append(self._copied())
-        elif place < CHECKED_TURNS:
-            self.taken[place] = self._copied()
+        elif place < self.most:
+            del self.taken[place]  # first, so that there is never one too many
+            self.taken.append(self._copied())
 
     def _copied(self) -> Turn:
         buffers = secrets.choice(self.sets)

@@ -186,6 +186,16 @@ def test_a_sample_holds_any_turn_as_likely_as_any_other(monkeypatch):
     assert len(seen) == 40 and min(seen.values()) >= 20 and max(seen.values()) <= 65  # 40 expected
 
 
+def test_of_large_outputs_fewer_turns_are_kept_and_one_at_least(monkeypatch):
+    held = types.SimpleNamespace(moved={}, outputs={"y": torch.zeros(1000)})
+    for room, kept in ((4 * 2**30, 4), (8000, 2), (10, 1)):
+        monkeypatch.setattr(sampled, "KEPT_BYTES", room)
+        sample = sampled.Sample([held])
+        for _ in range(30):
+            sample.offer()
+        assert len(sample.taken) == kept
+
+
 def test_a_kernel_that_empties_its_inputs_so_that_zeros_are_right_is_refused(bench):
     def empties(**inputs):
         inputs["w"].zero_()
