@@ -78,16 +78,17 @@ def _judged(
     """What each schedule's outputs err, by schedule and output. Raises Refused for the first that errs too much."""
     (buffers,) = place(referee.arena, job.task, workload, 1)
     answers = {item.schedule: _run(referee, job, item, buffers, workload, seen) for item in items}
+    inputs = buffers.drawn()  # not what lies in the shared block, where an object could write at any time
     exact = (
-        exact_outputs(job.task, job.graph, buffers.inputs)
+        exact_outputs(job.task, job.graph, inputs)
         if job.graph is not None and workload.family == "integers"
         else frozenset()
     )
-    judged = judge_runs(job.task, buffers.inputs, answers, exact=exact)
+    judged = judge_runs(job.task, inputs, answers, exact=exact)
     for schedule, found in judged.items():
         for name, one in found.items():
             if not one.ok:
-                truth = whole(job.task, buffers.inputs, name)
+                truth = whole(job.task, inputs, name)
                 _refuse(job, schedule, workload, name, answers[schedule][name], truth, one)
     return judged
 
@@ -178,7 +179,7 @@ def _sensitivity(referee: Referee, job: Job, item: Object | Chain) -> list[str]:
         changed = _outputs(referee, job, buffers, call)
         truth = oracle(job.task, buffers.inputs)
         moved = any(not torch.equal(truth[n].to(base[n].dtype), base_truth[n].to(base[n].dtype)) for n in truth)
-        followed = any(not torch.equal(changed[n], base[n]) for n in changed)
+        followed = any(not torch.equal(bits(changed[n]), bits(base[n])) for n in changed)  # NaN is like itself
         original.copy_(kept)
         if moved and not followed:
             _guard(

@@ -51,7 +51,8 @@ def numerics_of(verdict: Verdict) -> Numerics:
     found = _data(verdict, "numerics")
     bound = (
         "against float64, every output within min(2 x the unfused path's own error, scale / 8) + max(eps, 1e-5) x "
-        "scale, in the largest error and in the root mean square"
+        "scale, in the largest error and in the root mean square (outputs of fewer than 64 elements: scale / 2, and 8 "
+        "times the second term)"
     )
     if "worst" in found:
         bound += f"; at worst {found['worst']:.2f} of that"

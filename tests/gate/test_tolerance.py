@@ -109,8 +109,8 @@ def test_bfloat16_arithmetic_fails_where_float32_is_asked():
 
 
 def test_bounds_are_twice_the_unfused_error_and_one_unit_of_the_scale():
-    oracle = torch.tensor([[4.0, -2.0], [0.0, 1.0]], dtype=torch.float64)
-    unfused = torch.tensor([[4.0, -2.0], [0.25, 1.0]], dtype=torch.bfloat16)
+    oracle = torch.tensor([[4.0, -2.0], [0.0, 1.0]], dtype=torch.float64).repeat(16, 1)
+    unfused = torch.tensor([[4.0, -2.0], [0.25, 1.0]], dtype=torch.bfloat16).repeat(16, 1)
     found = judge(unfused, oracle, unfused, torch.bfloat16)
     rms = (21 / 4) ** 0.5
     assert (found.scale_max, found.unfused_max, found.kernel_max) == (4.0, 0.25, 0.25)
@@ -194,10 +194,26 @@ def test_wrong_dtypes_and_shapes_are_the_callers_mistake():
 
 def test_a_float32_sum_of_exponentials_is_allowed_what_the_gpu_unit_errs():
     """Seen on an H200: on whole numbers the unfused path was exact, and an honest exp unit 1.5e-7 off was refused."""
-    oracle = torch.exp(torch.tensor([39.5, 38.0, 12.0], dtype=torch.float64))
+    oracle = torch.exp(torch.tensor([39.5, 38.0, 12.0], dtype=torch.float64)).repeat(22)
     unfused = oracle.float()
     honest = (oracle * (1 + 1.5e-7)).float()
     assert judge(honest, oracle, unfused, torch.float32).ok
     in_bfloat16 = oracle.bfloat16().float()
     assert not judge(in_bfloat16, oracle, unfused, torch.float32).ok
     assert not judge((oracle * (1 + 2e-5)).float(), oracle, unfused, torch.float32).ok
+
+
+@pytest.mark.parametrize(("count", "passes"), [(1, True), (8, True), (63, True), (64, False), (4096, False)])
+def test_a_lucky_unfused_path_is_no_measure_where_there_are_few_elements(count, passes):
+    truth = torch.linspace(1.0, 1.5, count, dtype=torch.float64)
+    exactly = truth.bfloat16()
+    off = (truth + 0.04).bfloat16()
+    found = judge(off, exactly.double(), exactly, torch.bfloat16)
+    assert found.unfused_max == 0 and found.ok == passes
+
+
+@pytest.mark.parametrize("count", [1, 8, 63, 64])
+def test_zeros_never_pass_however_few_and_however_bad_the_unfused_path(count):
+    truth = torch.linspace(0.5, 1.0, count, dtype=torch.float64)
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        assert not judge(torch.zeros(count, dtype=dtype), truth, (100 * truth).to(dtype), dtype).ok
