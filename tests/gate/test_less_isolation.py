@@ -58,8 +58,15 @@ def test_the_closed_tier_has_it_in_its_data_only(tmp_path):
     assert "warning" in result.data and "sandbox" not in result.note
 
 
-@pytest.mark.parametrize(("line", "code"), [(7, "compiler-error"), (None, "environment")])
-def test_a_candidate_cannot_blame_the_machine(tmp_path, line, code):
+@pytest.mark.parametrize("line", [7, None])
+def test_a_candidate_cannot_blame_the_machine(tmp_path, line):
     failure = {"object": None, "error": "ImportError: No module named 'torch'", "line": line}
     result = stage(tmp_path, "cutedsl", WHOLE, **failure)
-    assert result.outcome == "failed" and result.finding.code == code
+    assert result.outcome == "failed" and result.finding.code == "compiler-error"
+
+
+def test_a_machine_that_lacks_what_it_takes_is_to_blame(tmp_path, monkeypatch):
+    monkeypatch.setattr("codasmith.gate.compile.shutil.which", lambda name: None)
+    failure = {"object": None, "error": "RuntimeError: the linker 'gcc' was not found", "line": None}
+    result = stage(tmp_path, "cutedsl", WHOLE, **failure)
+    assert result.outcome == "failed" and result.finding.code == "environment"
