@@ -347,7 +347,7 @@ def _copy(path: Path, store: Path) -> str:
 
     entry = read_entry(path)
     names = {c.file for c in entry.record.objects}
-    texts = {f.name: f.read_text() for f in path.iterdir() if f.name not in names and f.name != "record.json"}
+    texts = {f.name: f.read_text() for f in path.iterdir() if f.is_file() and f.name not in (*names, "record.json")}
     return write_entry(store, entry.record, texts, {n: (path / n).read_bytes() for n in names}).name
 
 

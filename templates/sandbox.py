@@ -84,12 +84,23 @@ def compiler_folders() -> list[Path]:
 
 
 def _around(root: Path, hidden: Path) -> list[tuple[Path, int]]:
-    """Everything below root but `hidden`; names can still be listed, for Python finds modules by listing."""
+    """Everything below root but `hidden`; names can still be listed, for Python finds modules by listing.
+
+    A link is followed here, not by the kernel: lib64 of a virtual environment is another way to its lib.
+    """
+    root = root.resolve()
     if root == hidden:
         return []
     if not hidden.is_relative_to(root):
         return [(root, landlock.READ)]
-    return [(root, landlock.READ_DIR)] + [rule for p in sorted(root.iterdir()) for rule in _around(p, hidden)]
+    within = [p for p in sorted(root.iterdir()) if not (p.is_symlink() and _leads_to(p, root, hidden))]
+    return [(root, landlock.READ_DIR)] + [rule for p in within for rule in _around(p, hidden)]
+
+
+def _leads_to(link: Path, root: Path, hidden: Path) -> bool:
+    """Whether a link leads to what has its own rule, to what is hidden, to a folder around that, or nowhere."""
+    target = link.resolve()
+    return target.is_relative_to(root) or hidden.is_relative_to(target) or not target.exists()
 
 
 def enter(scratch: Path, cpu_s: float, also: tuple[Path, ...] = ()) -> None:

@@ -329,3 +329,19 @@ def test_a_compiler_beside_the_system_may_be_read_with_its_parts(tmp_path, monke
         assert {parts, compiler.parent} <= {path for path, _ in sandbox.readable()}
     finally:
         sandbox.compiler_folders.cache_clear()
+
+
+def test_no_link_leads_around_to_what_is_hidden(tmp_path):
+    package = tmp_path / "venv" / "lib" / "site-packages" / "pkg"
+    (package / "verified").mkdir(parents=True)
+    other = package.parent / "numpy"
+    other.mkdir()
+    for name, target in {"lib64": "lib", "all": ".", "up": "..", "to": "lib/site-packages/pkg", "no": "gone"}.items():
+        (tmp_path / "venv" / name).symlink_to(target)
+    outside = tmp_path / "python"
+    outside.touch()
+    (tmp_path / "venv" / "python").symlink_to(outside)
+    rules = sandbox._around(tmp_path / "venv", package)
+    whole = {path.resolve() for path, rights in rules if rights == landlock.READ}
+    assert whole == {other, outside}
+    assert {path for path, rights in rules if rights != landlock.READ} == {package.parents[n] for n in range(3)}
