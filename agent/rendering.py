@@ -1,4 +1,4 @@
-"""Templates of this package, and text of others made fit to stand in them. Without torch: pages come quickly."""
+"""Templates that lie in a package, and text of others made fit to stand in them. Without torch: pages come quickly."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def render(template: str, **values: Any) -> str:
 
 
 @cache
-def environment(folder: str, *, escape: bool = False) -> jinja2.Environment:
-    """The templates of a folder of this package. escape: for pages, where text must not become markup."""
+def environment(folder: str, *, escape: bool = False, package: str = __package__) -> jinja2.Environment:
+    """The templates of a folder of a package. escape: for pages, where text must not become markup."""
     return jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: packaged(f"{folder}/{name}")),
+        loader=jinja2.FunctionLoader(lambda name: packaged(f"{folder}/{name}", package)),
         undefined=jinja2.StrictUndefined,
         autoescape=escape,
         trim_blocks=True,
@@ -28,9 +28,9 @@ def environment(folder: str, *, escape: bool = False) -> jinja2.Environment:
     )
 
 
-def packaged(path: str) -> str:
-    """A text file of this package."""
-    return resources.files(__package__).joinpath(path).read_text(encoding="utf-8")
+def packaged(path: str, package: str = __package__) -> str:
+    """A text file of a package."""
+    return resources.files(package).joinpath(path).read_text(encoding="utf-8")
 
 
 def fence(text: str, label: str = "text") -> str:

@@ -9,7 +9,6 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from markupsafe import Markup
 
 from ..agent.history import Attempt, History
 from ..agent.journal import read
-from ..agent.rendering import cut
+from ..agent.rendering import cut, environment, packaged
 from . import charts, table
 from .charts import Axis, nice_ticks
 from .results import Cell, Results, best_sample, label
@@ -39,7 +38,7 @@ def render_page(results: Results, rows: Sequence[Row], folder: Path) -> str:
     names = [e.name for e in results.eval_set.tasks if any((e.name, c) in cells for c in contestants)]
     script = _file("page.js")
     return (
-        _environment()
+        _templates()
         .get_template("page.html.j2")
         .render(
             results=results,
@@ -236,17 +235,11 @@ def _shortened(text: str | None) -> str:
 
 
 @cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_file),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters["shortened"] = _shortened
-    return environment
+def _templates() -> jinja2.Environment:
+    templates = environment("report", escape=True, package=__package__)
+    templates.filters["shortened"] = _shortened
+    return templates
 
 
 def _file(name: str) -> str:
-    return resources.files(__package__).joinpath("report", name).read_text(encoding="utf-8")
+    return packaged(f"report/{name}", __package__)
