@@ -19,7 +19,7 @@ from ..templates.signature import Signature
 from .arena import Arena, ArenaFull
 
 L2_BYTES = 50 * 2**20
-MOST_SETS = 24
+MOST_SETS = 48
 RESERVE = 8
 """One part in so many of the shared block is kept for the workspaces of reductions."""
 

@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import torch
+
 from ..tasks import ProgramTask, Workload
 from ..templates.program import Stage
 from .buffers import BareSet, BufferSet, place, sets_wanted, workspace
@@ -116,7 +118,12 @@ def bind_formula(referee: Referee, call: str, step: Stage, buffers: BufferSet) -
 
 
 def record(referee: Referee, name: str, item: Object | Chain, sets: Sequence[BufferSet | BareSet]) -> Replay:
-    """Let the runner record one call a set; the result replays them by the referee's command."""
+    """Let the runner record one call a set; the result replays them by the referee's command.
+
+    Recording launches each once, so that what lies in the sets, or was copied from them, must be there by then: the
+    runner's work does not wait for the referee's.
+    """
+    torch.cuda.synchronize()
     referee.runner.call("graph", graph=name, calls=bind(referee, name, item, sets))
 
     def replay(times: int) -> None:
