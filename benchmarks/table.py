@@ -1,12 +1,13 @@
 """docs/kernels.md from recordings: `python benchmarks/table.py RECORDING ... > docs/kernels.md`.
 
-A recording is JSON lines: verdicts of `admit.py`, and rows of `libraries.py`.  Of two verdicts on one kernel the later
-counts.
+A recording is JSON lines, packed by xz if its name says so: verdicts of `admit.py`, and rows of `libraries.py`.  Of two
+verdicts on one kernel the later counts.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 import math
 import statistics
 import sys
@@ -28,7 +29,7 @@ The kernels that ship with the package, as the gate measured them. Made by
 ```bash
 python benchmarks/admit.py TASK ... --store STORE --out verdicts.jsonl     # on a Hopper GPU
 python benchmarks/libraries.py --out libraries.jsonl                       # there too: what libraries offer
-python benchmarks/table.py benchmarks/results/*-gate.jsonl benchmarks/results/*-libraries.jsonl > docs/kernels.md
+python benchmarks/table.py benchmarks/results/*-gate.jsonl.xz benchmarks/results/*-libraries.jsonl > docs/kernels.md
 ```
 
 - **tax**: time of the fused kernel, finishing kernels included, over the bare GEMM of the same shape (the better of the
@@ -64,12 +65,17 @@ Row = dict[str, Any]
 
 
 def main() -> None:
-    lines = [json.loads(line) for path in sys.argv[1:] for line in Path(path).read_text().splitlines()]
+    lines = [json.loads(line) for path in sys.argv[1:] for line in text(Path(path)).splitlines()]
     verdicts = {_key(v): v for v in lines if v.get("status") in KEPT and v["timing"].get("workloads")}
     libraries = [r for r in lines if "library" in r]
     if not verdicts:
-        raise SystemExit("no admitted verdict in the files given; pass benchmarks/results/*-gate.jsonl")
+        raise SystemExit("no admitted verdict in the files given; pass benchmarks/results/*-gate.jsonl.xz")
     print(page(list(verdicts.values()), libraries, [Path(p).name for p in sys.argv[1:]]))
+
+
+def text(recording: Path) -> str:
+    data = recording.read_bytes()
+    return (lzma.decompress(data) if recording.suffix == ".xz" else data).decode()
 
 
 def page(verdicts: list[Verdict], libraries: list[Row], names: list[str]) -> str:

@@ -11,12 +11,12 @@ ROOT = Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("table", ROOT / "benchmarks" / "table.py")
 table = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(table)
-RECORDING = ROOT / "benchmarks" / "results" / "h200-2026-11-29-gate.jsonl"
+RECORDING = ROOT / "benchmarks" / "results" / "h200-2026-11-29-gate.jsonl.xz"
 
 
 @pytest.fixture(scope="module")
 def verdicts():
-    return [v for v in map(json.loads, RECORDING.read_text().splitlines()) if v["status"] == "admitted"]
+    return [v for v in map(json.loads, table.text(RECORDING).splitlines()) if v["status"] == "admitted"]
 
 
 def cells(page, kernel, heading):
