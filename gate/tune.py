@@ -20,7 +20,7 @@ from .verdict import StageResult
 if TYPE_CHECKING:
     from .referee import Referee
 
-ROUNDS = 3
+ROUNDS = 5
 TARGET_MS = 10.0
 MOST_GATED = 4
 
