@@ -12,10 +12,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from .commands_run import JsonOption, TaskArgument
+from .errors import USER_MISTAKE
 from .speak import Voice, speaking
 
 if TYPE_CHECKING:
     from ..tasks import Task
+    from ..verified_kernels import Added
 
 tasks = typer.Typer(help="The catalogue of fusion tasks.", no_args_is_help=True)
 kernels = typer.Typer(help="Kernels that passed the gate on a real GPU.", no_args_is_help=True)
@@ -143,6 +145,38 @@ def show_kernel(
             voice.progress.say(f"plotted to {plot}")
         document = {"command": "kernels show", "exit_code": 0, **found.model_dump(mode="json")}
         voice.answer(document, lambda console: console.print(verified_kernels.render(found)))
+
+
+@kernels.command("add")
+def add_kernels(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="A store, a home with one in `kernels`, or entries of one.")
+    ],
+    to: Annotated[Path | None, typer.Option(metavar="STORE", help="Where they are kept; by default your own.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring in kernels that another machine admitted: bytes are checked, the newest evidence of each dtype stays."""
+    with speaking(as_json) as voice:
+        from .. import verified_kernels
+
+        rows = verified_kernels.add(folders, to)
+        refused = [row for row in rows if row.outcome == "refused"]
+        code = USER_MISTAKE if refused else 0
+        document = {"command": "kernels add", "exit_code": code, "kernels": [row.model_dump() for row in rows]}
+        for row in refused:
+            voice.progress.say(f"refused: {row.note}", "yellow")
+        voice.answer(document, lambda console: _show_added(console, rows))
+        if refused:
+            raise typer.Exit(code)
+
+
+def _show_added(console: Console, rows: list[Added]) -> None:
+    for row in rows:
+        if row.outcome != "refused":
+            what = f"added {row.name}: {', '.join(row.storages)}" if row.outcome == "added" else f"kept {row.note}"
+            console.print(escape(what), soft_wrap=True)
+    count = {outcome: sum(row.outcome == outcome for row in rows) for outcome in ("added", "there", "refused")}
+    console.print(f"{count['added']} added, {count['there']} there already, {count['refused']} refused")
 
 
 @kernels.command("export")

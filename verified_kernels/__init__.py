@@ -8,6 +8,7 @@
 Depends on `gate` for verdicts, `tasks` for references and `templates` for launching; never compiles.
 """
 
+from .add import Added, add
 from .admission import admit
 from .errors import AdmissionError, FallbackWarning, InputError, OutsideDomain, RegistryError, UnknownKernel
 from .export import export
@@ -19,6 +20,7 @@ from .show import describe, list_entries, problems, render, render_list
 from .store import Entry, stores
 
 __all__ = [
+    "Added",
     "AdmissionError",
     "Author",
     "Entry",
@@ -29,6 +31,7 @@ __all__ = [
     "Record",
     "RegistryError",
     "UnknownKernel",
+    "add",
     "admit",
     "describe",
     "export",

@@ -179,7 +179,14 @@ class Record(_Frozen):
         """This record with the newer one's evidence, which replaces that of the same storage dtype."""
         kept = tuple(e for e in self.evidence if e.storage not in newer.storages)
         evidence = tuple(sorted((*kept, *newer.evidence), key=lambda e: e.storage))
-        return self.model_copy(update={"evidence": evidence})
+        said = {} if kept else {"numerics": newer.numerics, "domain": newer.domain}
+        return self.model_copy(update={"evidence": evidence, **said})
+
+    def newest(self, other: Record) -> Record:
+        """This record with what the other one has for a storage dtype that is missing here, or older."""
+        own = {e.storage: e for e in self.evidence}
+        newer = tuple(e for e in other.evidence if e.storage not in own or e.date > own[e.storage].date)
+        return self.joined(other.model_copy(update={"evidence": newer})) if newer else self
 
     def dumps(self) -> str:
         """Sealed JSON text."""

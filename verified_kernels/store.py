@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,10 +136,17 @@ def _folders(root: Path, task: str | None) -> Iterator[Path]:
         return
 
 
-def write_entry(root: Path, record: Record, texts: dict[str, str], libraries: dict[str, bytes]) -> Entry:
+def write_entry(
+    root: Path,
+    record: Record,
+    texts: dict[str, str],
+    libraries: dict[str, bytes],
+    join: Callable[[Record, Record], Record] = Record.joined,
+) -> Entry:
     """Put an entry into a store, or add its evidence to the one that is there (whose text files stay).
 
     texts: the text files by name. libraries: packed bytes by the record's file names.
+    join: makes one record of the one that is there and this one.
     Raises RegistryError where the store cannot be written; nothing is left half done.
     """
     target = root / record.task / record.digest
@@ -149,7 +156,7 @@ def write_entry(root: Path, record: Record, texts: dict[str, str], libraries: di
             _sweep(root)
             staging = root / f".staging-{uuid.uuid4().hex}"
             try:
-                _write(root, target, staging, record, texts, libraries)
+                _write(root, target, staging, record, texts, libraries, join)
             finally:
                 shutil.rmtree(staging, ignore_errors=True)
     except Timeout:
@@ -165,11 +172,17 @@ def write_entry(root: Path, record: Record, texts: dict[str, str], libraries: di
 
 
 def _write(
-    root: Path, target: Path, staging: Path, record: Record, texts: dict[str, str], libraries: dict[str, bytes]
+    root: Path,
+    target: Path,
+    staging: Path,
+    record: Record,
+    texts: dict[str, str],
+    libraries: dict[str, bytes],
+    join: Callable[[Record, Record], Record],
 ) -> None:
     staging.mkdir()
     try:
-        record = read_entry(target).record.joined(record)
+        record = join(read_entry(target).record, record)
     except RegistryError:
         # Nothing there, or damaged: a whole new entry takes the place.
         if target.exists():
