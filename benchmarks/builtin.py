@@ -1,14 +1,19 @@
 """How near the built-in models come to the hand-written kernels: `python benchmarks/builtin.py [TASK ...]`.
 
 Each task is one campaign of `builtin:search`, whose first attempt is the answer of `builtin:tracer`; then the
-hand-written kernel is judged in the same way, unless the gate is sent the very same kernel.  All that is asked for is
-compiled ahead while the GPU is busy, and found again under CODASMITH_CACHE; --compile-only fills that on a machine
-without a GPU.  Nothing is admitted, and torch.compile is not measured.
+hand-written kernel is judged in the same way, unless the gate was sent the very same kernel: of every task, one
+process measures both.  All that may be asked for is compiled ahead while the GPU is busy, and found again under
+CODASMITH_CACHE; --compile-only fills that on a machine without a GPU.  Nothing is admitted, and torch.compile is not
+measured.  Several GPUs take a shard each, and --show adds up what they wrote:
+
+    for i in 0 1 2 3; do CUDA_VISIBLE_DEVICES=$i python benchmarks/builtin.py --shard $i/4 --out builtin$i.jsonl & done
+    wait; python benchmarks/builtin.py --show builtin?.jsonl
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import queue
 import statistics
@@ -16,7 +21,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +32,16 @@ from codasmith.agent.journal import Journal
 from codasmith.agent.models import Message, ModelError
 from codasmith.agent.models.search import BuiltinSearch
 from codasmith.gate.frame import frame_of
+from codasmith.gate.pipe import ChildFailed
+from codasmith.gate.pipeline import session
 from codasmith.primitives import read
 from codasmith.tasks import Task, catalogue, load_task
 from codasmith.templates.generate import generate
 from codasmith.templates.schedule import SCHEDULES
 
 HAND_WRITTEN = Path(verified_kernels.__file__).parent / "hand_written"
-AHEAD = 4
-"""Tasks that are compiled in advance."""
+AHEAD = 6
+"""Candidates that are compiled in advance at the same time, each under all schedules."""
 NEAR = 1.03
 """Of the hand-written kernel's tax: as good as it."""
 
@@ -43,36 +49,29 @@ Row = dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tasks", nargs="*", help="names of the catalogue; all of levels 1 to 3 by default")
-    parser.add_argument("--storage", default="bf16", choices=["bf16", "fp16", "fp8"])
-    parser.add_argument("--attempts", type=int, default=6, help="proposals a task")
-    parser.add_argument("--workloads", type=int, default=1, help="how many of a task's shapes are timed")
-    parser.add_argument("--schedules", type=int, default=4, help="how many schedules race, of the usual ones")
-    parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--limit-s", type=float, default=1e9, help="start no further task after so many seconds")
-    parser.add_argument("--out", type=Path, help="JSON lines, one task a line")
-    parser.add_argument("--journals", type=Path, help="a folder for the campaigns' journals; else they are not kept")
-    parser.add_argument("--compile-only", action="store_true", help="only fill the cache of compiled objects")
-    options = parser.parse_args()
+    options = _options()
+    if options.show:
+        _summarise([json.loads(line) for path in options.show for line in path.read_text().splitlines()])
+        return
     started = time.monotonic()
-    known = catalogue()
-    names = options.tasks or sorted(known, key=lambda n: (known[n].level, n))
-    tasks = [load_task(n) for n in names if options.tasks or known[n].level <= 3]
+    tasks = [load_task(name) for name in _chosen(options)]
     if options.compile_only:
         for task in tasks:
             for source in _sources(task):
                 print(f"{task.name}: {_compile(task, source, options)}", flush=True)
         return
+    # Tracing is not made for threads, so the sources are made here, the referee starting meanwhile.
+    referee = threading.Thread(target=_start_referee)
+    referee.start()
     ahead: queue.SimpleQueue[tuple[Task, str]] = queue.SimpleQueue()
-    threading.Thread(target=_compile_ahead, args=(ahead, options), daemon=True).start()
-    waiting = iter(tasks)
+    for task in tasks:
+        for source in _sources(task):
+            ahead.put((task, source))
+    for _ in range(AHEAD):  # they end with the process, whatever they are at
+        threading.Thread(target=_compile_ahead, args=(ahead, options), daemon=True).start()
+    referee.join()
     rows: list[Row] = []
-    for number, task in enumerate(tasks):
-        # Tracing is not made for threads, so sources are made here, for a few tasks in advance.
-        for later in islice(waiting, AHEAD if number == 0 else 1):
-            for source in _sources(later):
-                ahead.put((later, source))
+    for task in tasks:
         if time.monotonic() - started > options.limit_s:
             print(f"{task.name}: not started, the time is up", flush=True)
             continue
@@ -82,6 +81,51 @@ def main() -> None:
         if options.out:
             with options.out.open("a") as stream:
                 stream.write(json.dumps(row) + "\n")
+    _summarise(rows)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="*", help="names of the catalogue; all of levels 1 to 3 by default")
+    parser.add_argument("--storage", default="bf16", choices=["bf16", "fp16", "fp8"])
+    parser.add_argument("--attempts", type=int, default=6, help="proposals a task")
+    parser.add_argument("--workloads", type=int, default=1, help="how many of a task's shapes are timed")
+    parser.add_argument("--schedules", type=int, default=4, help="how many schedules race, of the usual ones")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--limit-s", type=float, default=1e9, help="start no further task after so many seconds")
+    parser.add_argument("--shard", default="0/1", help="I/N: of the tasks, every N-th from the I-th (from 0) on")
+    parser.add_argument(
+        "--out", type=Path, help="JSON lines, one task a line; a task that it has already is not measured again"
+    )
+    parser.add_argument("--journals", type=Path, help="a folder for the campaigns' journals; else they are not kept")
+    parser.add_argument("--compile-only", action="store_true", help="only fill the cache of compiled objects")
+    parser.add_argument("--show", type=Path, nargs="+", help="only add up what was written to these files")
+    return parser.parse_args()
+
+
+def _chosen(options: argparse.Namespace) -> list[str]:
+    """The names of the tasks of this shard that are still to be measured."""
+    known = catalogue()
+    names = options.tasks or sorted((n for n in known if known[n].level <= 3), key=lambda n: (known[n].level, n))
+    try:
+        first, step = (int(number) for number in options.shard.split("/"))
+    except ValueError:
+        first, step = -1, 0
+    if not 0 <= first < step:
+        raise SystemExit(f"--shard {options.shard!r} is not I/N with 0 <= I < N; write 0/4 for the first of four")
+    there = options.out.read_text().splitlines() if options.out and options.out.exists() else []
+    done = {json.loads(line)["task"] for line in there}
+    return [name for name in names[first::step] if name not in done]
+
+
+def _start_referee() -> None:
+    """What takes a process some ten seconds; where it fails, the first judgement says why."""
+    if gate.has_gpu():
+        with contextlib.suppress(ChildFailed):
+            _ = session().referee
+
+
+def _summarise(rows: list[Row]) -> None:
     for level in sorted({r["level"] for r in rows}):
         print(_summary(f"level {level}", [r for r in rows if r["level"] == level]))
     print(_summary("all", rows))
@@ -131,8 +175,9 @@ def _gate(options: argparse.Namespace) -> Callable[..., Any]:
 
 def _compile_ahead(waiting: queue.SimpleQueue[tuple[Task, str]], options: argparse.Namespace) -> None:
     """Compile what the campaigns may ask for; objects are found again by content."""
-    while True:
-        _compile(*waiting.get(), options)
+    with contextlib.suppress(queue.Empty):
+        while True:
+            _compile(*waiting.get_nowait(), options)
 
 
 def _compile(task: Task, source: str, options: argparse.Namespace) -> str:
@@ -141,22 +186,20 @@ def _compile(task: Task, source: str, options: argparse.Namespace) -> str:
 
 
 def _sources(task: Task) -> Iterator[str]:
-    """The hand-written kernel; the first proposals of a search; and those that follow if the second is the best."""
+    """What may be judged, in the likely order: the traced answer, the hand-written kernel, and the search's proposals
+    that build on the traced answer, or on the second, which has all rewrites."""
+    model, texts = BuiltinSearch(), []
+    model.prepare(task)
+    for shown in ((), (1,)):
+        with contextlib.suppress(ModelError):  # nothing is left to propose, or the tracer cannot translate it
+            while True:
+                messages = [Message(role="assistant", content=texts[n]) for n in shown if n < len(texts)]
+                texts.append(model.answer(messages, max_tokens=1).text)
+    sources = [source for text in texts if isinstance(source := extract(text), str)]
+    yield from sources[:1]
     if hand := _hand_written(task):
         yield hand
-    model = BuiltinSearch()
-    model.prepare(task)
-    shown: list[Message] = []
-    for number in range(5):
-        try:
-            text = model.answer(shown, max_tokens=1).text
-        except ModelError:
-            return
-        if number == 1:
-            shown = [Message(role="assistant", content=text)]
-        source = extract(text)
-        assert isinstance(source, str)
-        yield source
+    yield from sources[1:]
 
 
 def _hand_written(task: Task) -> str:
