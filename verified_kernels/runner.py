@@ -172,7 +172,7 @@ class Runner:
         if reason:
             return Plan(None, reason=reason)
         storage = next((s for s, dtype in DTYPES.items() if dtype == a.dtype), str(a.dtype))
-        entries = [(e, seen) for e in self.entries if (seen := e.record.of(storage))]
+        entries = self.answering(storage)
         if not entries:
             known = " and ".join(sorted({s for e in self.entries for s in e.record.storages}))
             return Plan(
@@ -190,6 +190,11 @@ class Runner:
             differentiable = any(t.requires_grad for t in tensors.values())
             return Plan(kernel.bound(inputs), differentiable=differentiable)
         return Plan(None, reason=reason or "the entry holds no compiled object; verify the kernel again")
+
+    def answering(self, storage: str) -> list[tuple[Entry, Evidence]]:
+        """The entries that were verified for a storage dtype, with their evidence for it, best for it first."""
+        found = [(e, seen) for e in self.entries if (seen := e.record.of(storage))]
+        return sorted(found, key=lambda pair: pair[1].tax or float("inf"))
 
     def _candidates(
         self, entries: list[tuple[Entry, Evidence]], sizes: dict[str, int]

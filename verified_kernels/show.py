@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..tasks import Task, TaskError
-from . import plot
+from . import plot, store
 from .errors import RegistryError
 from .load import find, resolve, stale
 from .record import Evidence, Measure, Record
@@ -37,7 +37,8 @@ class Listing(BaseModel):
     tax: float | None
     gpu: str
     date: str
-    store: Literal["shipped", "user"]
+    store: Literal["shipped", "user", "user and shipped"]
+    """Where its evidence lies."""
 
 
 class Description(BaseModel):
@@ -49,6 +50,8 @@ class Description(BaseModel):
     record: Record
     source: str
     path: str
+    paths: dict[str, str]
+    """By storage dtype, the folder that holds its evidence and objects."""
 
 
 def list_entries(task: str | None = None) -> list[Listing]:
@@ -65,7 +68,13 @@ def problems(task: str | None = None) -> list[str]:
 def describe(name: str) -> Description:
     """One entry, by task or "task/digest". Raises UnknownKernel, or RegistryError where it is damaged."""
     entry = find(name)
-    return Description(listing=_listing(entry, {}), record=entry.record, source=entry.source, path=str(entry.path))
+    return Description(
+        listing=_listing(entry, {}),
+        record=entry.record,
+        source=entry.source,
+        path=str(entry.path),
+        paths={storage: str(path) for storage, path in entry.folders.items()},
+    )
 
 
 def _listing(entry: Entry, tasks: dict[str, Task | None]) -> Listing:
@@ -91,8 +100,13 @@ def _listing(entry: Entry, tasks: dict[str, Task | None]) -> Listing:
         tax=record.tax,
         gpu=newest.environment.get("gpu", ""),
         date=newest.date,
-        store="shipped" if entry.shipped else "user",
+        store=_store(entry),
     )
+
+
+def _store(entry: Entry) -> Literal["shipped", "user", "user and shipped"]:
+    shipped = {path.is_relative_to(store.SHIPPED) for path in entry.folders.values()}
+    return "user and shipped" if len(shipped) == 2 else "shipped" if shipped == {True} else "user"
 
 
 def render_list(listings: list[Listing]) -> RenderableType:
@@ -152,7 +166,7 @@ def _facts(description: Description) -> list[tuple[str, str]]:
             {None: "not looked at", True: "same bits in every run", False: "no"}[record.numerics.deterministic],
         ),
         ("objects", ", ".join(o.file for o in record.objects)),
-        ("kept in", description.path),
+        *(("kept in", folder) for folder in dict.fromkeys(description.paths.values())),
     ]
     for evidence in record.evidence:
         where = ", ".join(f"{k} {v}" for k, v in evidence.environment.items())

@@ -36,6 +36,8 @@ class Entry:
 
     path: Path
     record: Record
+    elsewhere: tuple[tuple[str, Path], ...] = ()
+    """Storage dtypes of the record whose evidence another store holds, with the kernel's folder there."""
 
     @property
     def name(self) -> str:
@@ -43,8 +45,17 @@ class Entry:
         return f"{self.record.task}/{self.record.digest[:12]}"
 
     @property
-    def shipped(self) -> bool:
-        return self.path.is_relative_to(SHIPPED)
+    def folders(self) -> dict[str, Path]:
+        """By storage dtype, where its evidence and its objects lie."""
+        return {storage: self.path for storage in self.record.storages} | dict(self.elsewhere)
+
+    def beside(self, other: Entry) -> Entry:
+        """This entry with what another store has of the same kernel, for storage dtypes that are missing here."""
+        more = tuple(e for e in other.record.evidence if e.storage not in self.record.storages)
+        if not more:
+            return self
+        record = self.record.joined(other.record.model_copy(update={"evidence": more}))
+        return Entry(self.path, record, (*self.elsewhere, *((e.storage, other.path) for e in more)))
 
     @property
     def source(self) -> str:
@@ -64,7 +75,7 @@ class Entry:
 
     def library(self, compiled: CompiledObject) -> bytes:
         """The unpacked shared library of one of the record's objects. Raises RegistryError if it is damaged."""
-        where = self.path / compiled.file
+        where = self.folders[compiled.storage] / compiled.file
         packed = _read(where)
         if _sha256(packed) != compiled.packed_sha256:
             raise RegistryError(f"{where} was changed after admission; verify the kernel again")
@@ -82,7 +93,8 @@ def user_store() -> Path:
 
 
 def stores() -> tuple[Path, ...]:
-    """Where kernels are looked for: the user's own first, which so replaces a shipped entry of the same digest."""
+    """Where kernels are looked for: the user's own first, whose evidence so goes before that of a shipped entry of the
+    same digest, each storage dtype by itself."""
     return (user_store(), SHIPPED)
 
 
@@ -111,17 +123,20 @@ def _check_files(path: Path, record: Record) -> None:
 
 
 def scan(task: str | None = None, where: Sequence[Path] | None = None) -> tuple[list[Entry], list[str]]:
-    """All readable entries (of one task), best first, and a sentence for each that is damaged."""
+    """All readable entries (of one task), best first, and a sentence for each that is damaged.
+
+    What several stores hold of one kernel is one entry.
+    """
     found: dict[str, Entry] = {}
     problems: list[str] = []
     for root in stores() if where is None else where:
         for path in _folders(root, task):
-            if path.name in found:
-                continue
             try:
-                found[path.name] = read_entry(path)
+                entry = read_entry(path)
             except RegistryError as error:
                 problems.append(str(error))
+                continue
+            found[path.name] = found[path.name].beside(entry) if path.name in found else entry
     ranked = sorted(found.values(), key=lambda e: (e.record.task, e.record.tax or float("inf"), e.record.digest))
     return ranked, problems
 
