@@ -11,6 +11,7 @@ import importlib
 import typer
 
 from . import commands_catalogue, commands_gate, commands_journal, commands_mcp, commands_run
+from .speak import Commands
 
 EXIT_CODES = (
     "Exit codes: 0 admitted or passed (or checked, where there is no GPU); 1 the candidate failed; 2 a mistake in what "
@@ -19,6 +20,7 @@ EXIT_CODES = (
 
 app = typer.Typer(
     name="codasmith",
+    cls=Commands,
     help="Let a language model write epilogues for a Hopper GEMM, and trust only those that pass the gate.",
     epilog=EXIT_CODES,
     no_args_is_help=True,

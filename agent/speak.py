@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
+import typer.core
 from rich.console import Console
 from rich.markup import escape
 
@@ -38,7 +39,7 @@ class Voice:
 
     def fail(self, message: str, code: int) -> None:
         if self.as_json:
-            print(json.dumps({"error": message, "exit_code": code}))
+            print(_failure(message, code))
         self.err.print(f"[red]codasmith:[/] {escape(message)}", highlight=False, soft_wrap=True)
         raise typer.Exit(code)
 
@@ -50,6 +51,8 @@ def speaking(as_json: bool = False) -> Iterator[Voice]:
     try:
         yield voice
         sys.stdout.flush()
+    except typer.Exit:
+        raise
     except AgentError as error:
         voice.fail(str(error), error.exit_code)
     except KeyboardInterrupt as error:
@@ -60,8 +63,39 @@ def speaking(as_json: bool = False) -> Iterator[Voice]:
     except Exception as error:
         code = _known(error)
         if code is None:
+            if as_json:
+                print(_failure(f"a fault of codasmith itself, {type(error).__name__}: {error}", 1))
             raise
         voice.fail(str(error), code)
+
+
+class Commands(typer.core.TyperGroup):
+    """A group of commands whose errors of use, too, are one JSON object on stdout where --json is given."""
+
+    _as_json = False
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        self._as_json = "--json" in args[: args.index("--") if "--" in args else None]
+        with self._said():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        with self._said():
+            return super().invoke(ctx)
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # by its shape: typer brings its own click, or uses the installed one
+            if self._as_json and hasattr(error, "format_message"):
+                code = getattr(error, "exit_code", USER_MISTAKE)
+                print(_failure(" ".join(error.format_message().split()), code))
+            raise
+
+
+def _failure(message: str, code: int) -> str:
+    return json.dumps({"error": message, "exit_code": code})
 
 
 def _known(error: Exception) -> int | None:

@@ -258,3 +258,44 @@ def test_a_reader_that_leaves_early_is_no_error():
     command = f"{sys.executable} -m codasmith.agent tasks list | head -n 1; exit ${{PIPESTATUS[0]}}"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert "task" in result.stdout and "Traceback" not in result.stderr
+
+
+COMMANDS = (
+    ("run",),
+    ("run", "linear_bias", "--tier", "open"),
+    ("run", "linear_bias", "--attempts", "many"),
+    ("run", "linear_bias", "--no-such-option"),
+    ("resume",),
+    ("check", "linear_bias"),
+    ("verify", "linear_bias", "candidate.py", "more.py"),
+    ("doctor", "--bad"),
+    ("tasks", "show"),
+    ("tasks", "no-such-command"),
+    ("kernels", "show"),
+    ("journal", "show"),
+    ("replay",),
+    ("eval", "--samples", "few"),
+    ("no-such-command",),
+)
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_an_error_of_use_is_one_json_object_with_the_sentence_too(cli, arguments):
+    code, out, err = cli(*arguments, "--json")
+    document = json.loads(out)
+    assert code == 2 == document["exit_code"] and document["error"]
+    assert "Error" in err and "Traceback" not in err
+    assert cli(*arguments)[:2] == (2, ""), "without --json nothing is on stdout"
+
+
+def test_a_fault_of_ours_is_one_json_object_and_still_shows_where(cli, monkeypatch):
+    def broken():
+        raise ZeroDivisionError("no number")
+
+    monkeypatch.setattr(gate, "describe_machine", broken)
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    assert json.loads(result.stdout) == {
+        "error": "a fault of codasmith itself, ZeroDivisionError: no number",
+        "exit_code": 1,
+    }
+    assert isinstance(result.exception, ZeroDivisionError)
