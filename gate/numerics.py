@@ -100,7 +100,7 @@ def _run(
     before = {n: v.clone() for n, v in buffers.inputs.items() if isinstance(v, torch.Tensor)}
     (call,) = bind(referee, f"check-{item.key}", item, [buffers])
     first: dict[str, torch.Tensor] = {}
-    where = f"{item.schedule} on {workload.label} ({workload.family})"
+    differs: str | None = None
     for _ in range(RUNS):
         buffers.poison()
         for name in job.task.accumulates:
@@ -109,20 +109,12 @@ def _run(
         referee.runner.call("launch", calls=[call])
         seen["runs"] += 1
         copies = {n: t.clone() for n, t in buffers.outputs.items()}
-        if not first:
-            first = copies
-            continue
-        for name, tensor in copies.items():
-            if not torch.equal(tensor.view(torch.uint8), first[name].view(torch.uint8)):
-                _guard(
-                    "guard-run-to-run", f"The output {name} differs from run to run on the same inputs ({where}).", name
-                )
-    beyond = referee.arena.overrun()
-    if beyond:
-        _guard("guard-out-of-bounds", f"The kernel wrote beyond {beyond} ({where}).", None)
-    for name, tensor in before.items():
-        if name not in job.task.accumulates and not torch.equal(bits(buffers.inputs[name]), bits(tensor)):
-            _guard("guard-input-changed", f"The kernel changed its input {name} ({where}).", None)
+        first = first or copies
+        differs = differs or next((n for n, t in copies.items() if not torch.equal(bits(t), bits(first[n]))), None)
+    kept = {n: t for n, t in before.items() if n not in job.task.accumulates}
+    changed = next((n for n, t in kept.items() if not torch.equal(bits(buffers.inputs[n]), bits(t))), None)
+    where = f"{item.schedule} on {workload.label} ({workload.family})"
+    guard(referee.arena.overrun(), changed, differs, where)
     for name in job.task.accumulates:
         buffers.inputs[name].copy_(before[name])
     referee.runner.call("forget")
@@ -152,6 +144,21 @@ def _refuse(
             details={"schedule": schedule, "workload": workload.model_dump(mode="json"), **details, **asdict(found)},
         )
     )
+
+
+def guard(beyond: str | None, changed: str | None, differs: str | None, where: str) -> None:
+    """Raise Refused for what runs have done beside computing, causes before effects: outputs differ because a write
+    reached where it should not, or changed what the next run reads.
+
+    beyond: a tensor beyond which was written. changed: an input. differs: an output. None where there is none.
+    """
+    if beyond:
+        _guard("guard-out-of-bounds", f"The kernel wrote beyond {beyond} ({where}).", None)
+    if changed:
+        _guard("guard-input-changed", f"The kernel changed its input {changed} ({where}).", None)
+    if differs:
+        message = f"The output {differs} differs from run to run on the same inputs ({where})."
+        _guard("guard-run-to-run", message, differs)
 
 
 def _guard(code: str, message: str, output: str | None) -> None:

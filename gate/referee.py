@@ -20,12 +20,12 @@ from typing import Any
 import torch
 
 from ..primitives import Graph
-from ..tasks import Workload, load_task
+from ..tasks import ProgramTask, Workload, load_task
 from .arena import Arena
 from .job import Job, Object, Refused
 from .machine import environment
 from .pipe import Child, ChildFailed
-from .runners import Runners
+from .runners import LAUNCH_S, LIMIT_S, Runners
 from .stopwatch import Asking, asking
 from .verdict import Finding, StageResult
 
@@ -99,6 +99,7 @@ class Referee:
             self.asking = asking(self._nothing, self._busy) if hostile else None
             for item in [*job.bare, *job.candidate]:
                 self._load(item)
+        self.runner.limit_s = LIMIT_S if isinstance(job.task, ProgramTask) else LAUNCH_S
         stages: tuple[tuple[tuple[str, ...], Callable], ...] = (
             (("tune",), tune),
             (("numerics", "guards"), check),

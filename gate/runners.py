@@ -20,7 +20,9 @@ from .pipe import Child, ChildFailed
 from .verdict import StageResult
 
 LIMIT_S = 40.0
-"""For one command; compiling a row kernel is among them."""
+"""For one command, where compiling a row kernel is among them, or starting CUDA."""
+LAUNCH_S = 10.0
+"""For one command where none is: a kernel that has not ended by then never will."""
 
 
 class Runners:
