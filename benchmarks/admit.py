@@ -73,7 +73,7 @@ def main() -> None:
             if finding and finding.code == "environment":
                 raise SystemExit("nothing can be judged here until that is mended")
             if options.judged and evaluation.verdict.status == "passed":
-                remember(options.judged, evaluation.verdict, source)
+                remember(options.judged, evaluation.verdict, source, storage)
             if options.sanitize and evaluation.verdict.status == "passed":
                 held.append(evaluation)
             else:

@@ -2,7 +2,8 @@
 
 Two answers that read as the same graph are compiled from the same generated source, so they are one kernel, and its
 verdict holds for both, times included: otherwise the noise of a clock would rank equal kernels.  Judgements are kept
-in the run's folder, so that a run that is gone on with finds them too.
+in the run's folder, so that a run that is gone on with finds them too; they hold for the gate and the machine that
+made them, and for no other.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from ..agent.loop import Gate
-from ..gate.verdict import CPU_STAGES, Verdict
+from ..gate.verdict import CPU_STAGES, StageResult, Verdict
+from .edition import edition
 
 if TYPE_CHECKING:
     from ..tasks import Workload
 
 KEPT = "judged"
+SUMMED = ("tax", "over_eager", "over_compile", "sol")
+"""What a timing says of all its workloads together."""
 
 
 class Judged:
@@ -32,14 +36,21 @@ class Judged:
         self.verdict = verdict
 
 
+class TimeUp(Exception):
+    """The run's time is over: what is under way is gone on with another time."""
+
+
 class Judging:
     """A gate for `loop.run`, used by many threads.
 
     check: the stages that need no GPU, or the whole gate where there is none; runs in any number of threads.
     judge: the whole gate, one candidate at a time; None where there is no GPU.
     folder: the run's, where judgements are kept.
+    read: the first stage alone, so that what has been judged is not compiled again; None to do without.
     timed: the workloads that the run times of a task; of a judgement with more only these count, and one without some
     of them is made again. None where that does not matter.
+    environment: this machine's, which a kept judgement must have been made in.
+    in_time: raises TimeUp where nothing may be judged any more.
     """
 
     def __init__(
@@ -48,29 +59,42 @@ class Judging:
         judge: Gate | None,
         folder: Path,
         timed: Callable[[Any], Sequence[Workload]] | None = None,
+        *,
+        read: Gate | None = None,
+        storage: str = "bf16",
+        environment: dict[str, str] | None = None,
+        in_time: Callable[[], None] = lambda: None,
     ):
-        self._check, self._judge, self._timed = check, judge, timed
-        self._folder = folder
+        self._check, self._judge, self._read, self._timed, self._in_time = check, judge, read, timed, in_time
+        self._folder, self._storage = folder, storage
+        self._environment = with_edition(environment or {})
         self._gpu = threading.Lock()
         self._at_work: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
     def __call__(self, task: Any, source: str, *, tier: Any, progress: Any) -> Any:
+        if self._judge is not None and self._read is not None:
+            ahead = self._read(task, source, tier=tier, progress=progress).verdict
+            kept = self._kept(_key(ahead, source, self._storage), task) if ahead.status == "checked" else None
+            if kept is not None:
+                return Judged(_of_this(ahead, kept))
+        self._in_time()
         checked = self._check(task, source, tier=tier, progress=progress)
         verdict: Verdict = checked.verdict
         if self._judge is None or verdict.status != "checked":
             return checked
-        key = _key(verdict, source)
+        key = _key(verdict, source, self._storage)
         with self._lock:
             turn = self._at_work.setdefault(key, threading.Lock())
         with turn:  # an equal candidate that comes meanwhile waits, and takes the verdict of this one
             kept = self._kept(key, task)
             if kept is None:
                 with self._gpu:
+                    self._in_time()
                     kept = self._judge(task, source, tier=tier, progress=progress).verdict
                 if kept.status == "failed":
                     return Judged(kept)
-                remember(self._folder, kept, source)
+                kept = remember(self._folder, kept, source, self._storage)
         return Judged(_of_this(verdict, kept))
 
     def _kept(self, key: str, task: Any) -> Verdict | None:
@@ -78,55 +102,90 @@ class Judging:
             kept = Verdict.model_validate_json((self._folder / KEPT / f"{key}.json").read_text(encoding="utf-8"))
         except (OSError, ValidationError):
             return None
+        if kept.environment != self._environment:
+            return None
         return only(kept, self._timed(task)) if self._timed and kept.ok else kept
 
 
 def only(verdict: Verdict, workloads: Sequence[Workload]) -> Verdict | None:
-    """The verdict as if these workloads alone had been timed; None where some of them were not."""
+    """The verdict as if these workloads alone had been timed; None where some of them were not.
+
+    The seconds of tuning and timing, which go by workload, count by the share of the workloads.
+    """
     from ..gate.timing import summarise
 
     there = {_label(row["workload"]): row for row in verdict.timing.get("workloads", ())}
     wanted = [_label(w.model_dump(mode="json")) for w in workloads]
     if any(label not in there for label in wanted):
         return None
+    if len(wanted) == len(there):
+        return verdict
     rows = [there[label] for label in wanted]
-    return verdict.model_copy(update={"timing": {**verdict.timing, **summarise(rows), "workloads": rows}})
+    summary = summarise(rows)
+
+    def cut(stage: StageResult) -> StageResult:
+        if stage.stage not in ("tune", "timing"):
+            return stage
+        update: dict[str, Any] = {"seconds": stage.seconds * len(rows) / len(there)}
+        if stage.stage == "timing" and "tax" in summary:
+            update["note"] = f"tax {summary['tax']:.3f}"
+            update["data"] = {**stage.data, "workloads": rows, "summary": summary}
+        return stage.model_copy(update=update)
+
+    timing = {**{k: v for k, v in verdict.timing.items() if k not in SUMMED}, **summary, "workloads": rows}
+    return verdict.model_copy(update={"timing": timing, "stages": tuple(cut(s) for s in verdict.stages)})
 
 
 def _label(workload: dict[str, Any]) -> str:
     return json.dumps([workload["sizes"], workload.get("storage", "bf16")], sort_keys=True)
 
 
-def remember(folder: Path, verdict: Verdict, source: str) -> None:
-    """Keep a judgement in a run's folder, so that the run takes it for every equal candidate."""
+def remember(folder: Path, verdict: Verdict, source: str, storage: str = "bf16") -> Verdict:
+    """Keep a judgement that this gate has just made in a run's folder, so that the run takes it for every equal
+    candidate. Returns it with the gate's edition in its environment."""
     (folder / KEPT).mkdir(parents=True, exist_ok=True)
-    key = _key(verdict, source)
-    temporary = folder / KEPT / f"{key}.new"
+    key = _key(verdict, source, storage)
+    verdict = verdict.model_copy(update={"environment": with_edition(verdict.environment)})
+    temporary = folder / KEPT / f"{key}.{threading.get_ident()}.new"
     temporary.write_text(verdict.model_dump_json() + "\n", encoding="utf-8")
     temporary.replace(folder / KEPT / f"{key}.json")
+    return verdict
 
 
-def _key(verdict: Verdict, source: str) -> str:
-    """Of the kernel: the task, the tier, and its graphs; where nothing is read (the open tier), the source."""
+def with_edition(environment: dict[str, str]) -> dict[str, str]:
+    return {**environment, "gate": edition()}
+
+
+def _key(verdict: Verdict, source: str, storage: str) -> str:
+    """Of the kernel: the task, the tier, the storage dtype, and its graphs; where nothing is read (the open tier), the
+    source."""
     read = next((s.data for s in verdict.stages if s.stage == "read"), {})
     stages = read.get("stages") or {"": read}
     what = {stage: data.get("digest") for stage, data in stages.items()}
     if None in what.values():
         what = {"": hashlib.sha256(source.encode()).hexdigest()}
-    text = json.dumps([verdict.task_digest, verdict.tier, what], sort_keys=True)
+    text = json.dumps([verdict.task_digest, verdict.tier, storage, what], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
 def _of_this(own: Verdict, kept: Verdict) -> Verdict:
-    """The verdict of an equal candidate, with this one's own digest and stages without a GPU."""
+    """The verdict of an equal candidate, with this one's own digest and stages without a GPU, as far as it went."""
     ahead = [s for s in own.stages if s.stage in CPU_STAGES]
-    stages = (*ahead, *(s for s in kept.stages if s.stage not in CPU_STAGES))
+    done = {s.stage for s in ahead}
+    stages = (*ahead, *(s for s in kept.stages if s.stage not in done))
     return kept.model_copy(update={"candidate_digest": own.candidate_digest, "stages": stages})
 
 
-def judging(folder: Path, storage: str = "bf16", cpu_only: bool = False, shapes: int | None = None) -> Judging:
+def judging(
+    folder: Path,
+    storage: str = "bf16",
+    cpu_only: bool = False,
+    shapes: int | None = None,
+    in_time: Callable[[], None] = lambda: None,
+) -> Judging:
     """The gate of this machine. shapes: time each task at so many of its shapes, from the first on; None for all."""
     from .. import gate
+    from ..gate.machine import environment
     from ..gate.pipeline import bare_kernels, session
 
     def check(task: Any, source: str, *, tier: Any, progress: Any) -> Any:
@@ -141,4 +200,29 @@ def judging(folder: Path, storage: str = "bf16", cpu_only: bool = False, shapes:
     def judge(task: Any, source: str, *, tier: Any, progress: Any) -> Any:
         return gate.evaluate(task, source, tier=tier, storage=storage, progress=progress, workloads=timed(task))
 
-    return Judging(check, None if cpu_only else judge, folder, timed)
+    if cpu_only:
+        return Judging(check, None, folder, timed, in_time=in_time)
+    return Judging(
+        *(check, judge, folder, timed),
+        **{"read": read_alone, "storage": storage, "environment": environment(), "in_time": in_time},
+    )
+
+
+def read_alone(task: Any, source: str, *, tier: Any, progress: Any) -> Judged:
+    """The gate's first stage: "checked" where the candidate can be read."""
+    from ..gate.pipeline import candidate_digest
+    from ..gate.read import read_stage
+    from ..gate.stages import read_program
+    from ..tasks import ProgramTask
+
+    result, _ = (read_program if isinstance(task, ProgramTask) else read_stage)(task, source, tier)
+    return Judged(
+        Verdict(
+            task=task.name,
+            task_digest=task.digest,
+            candidate_digest=candidate_digest(task, source),
+            tier=tier,
+            status="checked" if result.outcome == "passed" else "refused",
+            stages=(result,),
+        )
+    )

@@ -22,18 +22,21 @@ from ..agent.loop import Gate
 from ..agent.models import Answer, Message, Model, OnText, make_model
 from .evalset import PUBLIC, LoadedSet, load_set
 from .hand_written import NAME as HAND_WRITTEN
-from .hand_written import HandWritten, source_for
-from .judging import judging
+from .hand_written import HandWritten
+from .jobs import BASELINES, Job, jobs, part_of
+from .judging import TimeUp, judging
 from .rows import Row
 from .run_folder import RunFolder, RunSpec
-from .sample import BASELINES, Job, MakeModel, Unfinished, budget_of, run_sample
+from .sample import MakeModel, Unfinished, budget_of, run_sample
 
 if TYPE_CHECKING:
-    from ..tasks import Task
     from .results import Results
 
 TARGET_TAX = 1.02
 WORKERS = 4
+GRACE_S = 12.0
+"""What is waited, once the time is up, for the judgement that the GPU is at."""
+TIME_UP = "the time was up"
 
 
 def score(
@@ -52,7 +55,7 @@ def score(
     """Run models on an eval set and score them; writes the run's folder, results.json and report.html.
 
     models: names as for `codasmith run`. more: other fields of `RunSpec`, such as tasks, tiers, target_tax, shapes.
-    limit_s: begin no further sample after so many seconds; the same call goes on.
+    limit_s: ask and judge nothing more after so many seconds; the same call goes on.
     Raises UserMistake, ModelError or MachineCannot, each in one sentence.
     """
     from .results import write_results
@@ -103,28 +106,13 @@ def make_spec(
         cpu_only=cpu_only or not gate.has_gpu(),
         **more,
     )
-    _part(spec.shard)
+    part_of(spec.shard)
     return spec
 
 
 def default_folder(loaded: LoadedSet) -> Path:
     """Where a run goes that names no folder."""
     return Path("runs") / f"eval-{loaded.spec.name}"
-
-
-def jobs(spec: RunSpec, loaded: LoadedSet) -> list[Job]:
-    """Every sample of the run (or of this shard): first samples of all tasks first, so that partial results compare."""
-    found = []
-    entries = [e for e in loaded.spec.tasks if spec.tasks is None or e.name in spec.tasks]
-    for sample in range(1, spec.samples + 1):
-        for entry in entries:
-            for tier in spec.tiers:
-                for model in (*BASELINES, *spec.models):
-                    if model in BASELINES and (sample > 1 or not _applies(model, loaded.tasks[entry.name], tier)):
-                        continue
-                    found.append(Job(model, tier, loaded.tasks[entry.name], entry, loaded.where[entry.name], sample))
-    part, parts = _part(spec.shard)
-    return [job for number, job in enumerate(found) if number % parts == part - 1]
 
 
 def run(
@@ -140,7 +128,7 @@ def run(
 ) -> list[Unfinished]:
     """Make every sample that is not there yet, `workers` at a time; return those that could not be finished.
 
-    limit_s: begin no further sample after so many seconds; those under way end.
+    limit_s: after so many seconds nothing more is asked or judged; the judgement under way ends.
     make and gate take the place of the real ones, and such a gate is asked one thing at a time. say: told one line a
     sample.
     Raises UserMistake, TaskError, ModelError or MachineCannot; Interrupted on Ctrl-C.
@@ -148,19 +136,29 @@ def run(
     if workers < 1:
         raise UserMistake(f"--workers {workers} does nothing; give 1 or more")
     stopping = threading.Event()
+    ends = time.monotonic() + limit_s if limit_s is not None else float("inf")
+
+    def in_time() -> None:
+        if time.monotonic() > ends:
+            raise TimeUp
+
     make = make or _make(spec)
     tracing = threading.Lock()
-    gate = _one_at_a_time(gate) if gate else judging(folder.path, spec.storage, spec.cpu_only, spec.shapes)
-    ends = time.monotonic() + limit_s if limit_s is not None else None
+    gate = (
+        _one_at_a_time(gate, in_time)
+        if gate
+        else judging(folder.path, spec.storage, spec.cpu_only, spec.shapes, in_time=in_time)
+    )
     for model in spec.models:  # a wrong name or a missing key is said before anything is asked
         make(model, spec.tiers[0])
-    for job in jobs(spec, loaded):
+    all_jobs = jobs(spec, loaded)
+    for job in all_jobs:
         job.task.check_storage(spec.storage)
     with folder:
         folder.open(spec)
         there = {row.key for row in folder.rows()}
-        all_jobs = jobs(spec, loaded)
-        pending = deque(job for job in all_jobs if job.key not in there)
+        left = {job.key: job for job in all_jobs if job.key not in there}
+        pending = deque(left.values())
         done = len(all_jobs) - len(pending)
         if done:
             say(f"{done} of {len(all_jobs)} samples are there already")
@@ -176,34 +174,45 @@ def run(
                     job = pending.popleft()
                 except IndexError:
                     return
-                if ends is not None and time.monotonic() > ends:
-                    outcomes.put(Unfinished(job, "the time was up before it began"))
-                    continue
-                outcomes.put(_outcome(job, spec, folder, lambda n, t: _Asked(make(n, t), stopping, tracing), gate))
+                asked = lambda name, tier: _Asked(make(name, tier), stopping, tracing, in_time)  # noqa: E731
+                try:
+                    in_time()
+                    outcomes.put(_outcome(job, spec, folder, asked, gate))
+                except TimeUp:
+                    outcomes.put(Unfinished(job, TIME_UP))
 
-        unfinished = []
-        waiting = len(pending)
-        for _ in range(min(workers, waiting)):
+        reasons: dict[Any, str] = {}
+        for _ in range(min(workers, len(left))):
             threading.Thread(target=work, daemon=True).start()
         try:
-            while waiting:
-                outcome = outcomes.get()
-                waiting -= 1
+            while len(reasons) < len(left):
+                outcome = _next(outcomes, ends + GRACE_S)
+                if outcome is None:  # what is still at work would take longer than was asked; it is gone on with later
+                    break
                 if isinstance(outcome, BaseException):
                     raise outcome
                 if isinstance(outcome, Unfinished):
-                    unfinished.append(outcome)
-                    if ends is None or time.monotonic() < ends:
+                    reasons[outcome.job.key] = outcome.reason
+                    if outcome.reason != TIME_UP:
                         say(f"{outcome.job}: not finished: {outcome.reason}")
                     continue
                 folder.add(outcome)
+                del left[outcome.key]
                 done += 1
                 say(f"[{done}/{len(all_jobs)}] {_line(outcome)}")
         except KeyboardInterrupt:
             raise Interrupted(f"stopped; the same command goes on with {folder.path}") from None
         finally:
             stopping.set()
-    return unfinished
+    return [Unfinished(job, reasons.get(key, TIME_UP)) for key, job in left.items()]
+
+
+def _next(outcomes: queue.Queue, ends: float) -> Row | Unfinished | BaseException | None:
+    """The next outcome; None where there is none by then, on the monotonic clock."""
+    try:
+        return outcomes.get(timeout=max(0.0, ends - time.monotonic()) if ends != float("inf") else None)
+    except queue.Empty:
+        return None
 
 
 def _outcome(
@@ -211,6 +220,8 @@ def _outcome(
 ) -> Row | Unfinished | BaseException:
     try:
         return run_sample(job, spec, folder, make, gate)
+    except TimeUp:
+        raise
     except (AgentError, KeyboardInterrupt) as error:
         return error
     except Exception as error:  # one sample's fault must not end the others
@@ -224,8 +235,8 @@ class _Asked:
     time.
     """
 
-    def __init__(self, model: Model, stopping: threading.Event, tracing: threading.Lock):
-        self._model, self._stopping, self.name = model, stopping, model.name
+    def __init__(self, model: Model, stopping: threading.Event, tracing: threading.Lock, in_time: Callable[[], None]):
+        self._model, self._stopping, self._in_time, self.name = model, stopping, in_time, model.name
         self.gives_up_after = getattr(model, "gives_up_after", None)
         self._held: AbstractContextManager = tracing if model.name in BASELINES else nullcontext()
 
@@ -240,6 +251,7 @@ class _Asked:
     def answer(self, messages: Sequence[Message], *, max_tokens: int, on_text: OnText | None = None) -> Answer:
         if self._stopping.is_set():
             raise KeyboardInterrupt
+        self._in_time()
         with self._held:
             return self._model.answer(messages, max_tokens=max_tokens, on_text=on_text)
 
@@ -253,30 +265,15 @@ def _make(spec: RunSpec) -> MakeModel:
     return make
 
 
-def _one_at_a_time(gate: Gate) -> Gate:
+def _one_at_a_time(gate: Gate, in_time: Callable[[], None]) -> Gate:
     lock = threading.Lock()
 
     def evaluate(*args: Any, **kwargs: Any) -> Any:
         with lock:
+            in_time()
             return gate(*args, **kwargs)
 
     return evaluate
-
-
-def _applies(model: str, task: Task, tier: str) -> bool:
-    """Whether a baseline has an answer in this tier; those that translate references know tasks of one product."""
-    from ..tasks import ProgramTask
-
-    if model == HAND_WRITTEN:
-        return source_for(task.name, tier) is not None
-    return tier == "closed" and not isinstance(task, ProgramTask)
-
-
-def _part(shard: str) -> tuple[int, int]:
-    part, slash, parts = shard.partition("/")
-    if slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts):
-        return int(part), int(parts)
-    raise UserMistake(f"--shard {shard!r} is no part of a run; write it as 2/4, the second of four parts")
 
 
 def _line(row: Row) -> str:

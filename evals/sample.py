@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..agent import loop
 from ..agent.budget import Budget
@@ -16,42 +15,12 @@ from ..agent.journal import Journal, read
 from ..agent.loop import Gate
 from ..agent.models import Model, ModelError
 from ..agent.progress import Progress
-from .hand_written import NAME as HAND_WRITTEN
-from .rows import Key, Row, ending, row_of
+from .jobs import BASELINES, SEARCH, Job
+from .rows import Row, ending, row_of
 from .run_folder import JOURNALS, RunFolder, RunSpec
-
-if TYPE_CHECKING:
-    from ..tasks import Task
-    from .evalset import Entry
-
-TRACER, SEARCH = "builtin:tracer", "builtin:search"
-BASELINES = (HAND_WRITTEN, TRACER, SEARCH)
-"""In every run beside the models asked for, once a task: they always answer the same.  The search has the attempts of a
-model; the others answer once."""
 
 MakeModel = Callable[[str, str], Model]
 """make(name, tier) -> a fresh model"""
-
-
-@dataclass(frozen=True)
-class Job:
-    """One sample to make."""
-
-    model: str
-    tier: str
-    task: Task
-    entry: Entry
-    where: str
-    sample: int
-
-    @property
-    def key(self) -> Key:
-        return (self.model, self.tier, self.entry.name, self.sample)
-
-    def __str__(self) -> str:
-        return f"{self.model} on {self.entry.name} #{self.sample}" + (
-            f" ({self.tier})" if self.tier != "closed" else ""
-        )
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def command(*words):
 @pytest.fixture
 def faked(monkeypatch, gate, dice):
     """Models and gate of the tests in the place of the real ones; no GPU is asked for."""
-    monkeypatch.setattr(runs, "judging", lambda folder, storage, cpu_only, shapes: gate)
+    monkeypatch.setattr(runs, "judging", lambda folder, storage, cpu_only, shapes, in_time: gate)
     monkeypatch.setattr(
         runs, "_make", lambda spec: lambda name, tier: HandWritten(tier) if name == "hand-written" else dice(name, 0.6)
     )

@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from codasmith.evals.judging import KEPT, Judged, Judging, only, remember
+from codasmith.evals.judging import KEPT, Judged, Judging, TimeUp, only, remember
 from codasmith.evals.run_folder import RunFolder
 from codasmith.evals.runs import run
 from codasmith.gate.verdict import Finding, StageResult, Verdict
@@ -134,6 +134,71 @@ def test_of_a_judgement_at_more_shapes_only_those_of_the_run_count(tmp_path):
     assert ask(Judging(gate.check, gate.judge, tmp_path, lambda task: first), "g1").tax == 1.0
     assert gate.judged == []
     assert ask(Judging(gate.check, gate.judge, tmp_path, lambda task: fp16), "g1").tax == 1.01
+
+
+def test_of_a_judgement_at_more_shapes_the_seconds_count_by_the_share_of_the_shapes():
+    sizes = [{"M": m, "N": 8, "K": 8} for m in (16, 32, 64)]
+    rows = [{"workload": {"sizes": s, "storage": "bf16"}, "tax": {"value": 1.0}} for s in sizes]
+    stages = [StageResult(stage=s, outcome="passed", seconds=9.0) for s in ("tune", "numerics", "timing")]
+    whole = verdict("s", "passed", *stages).model_copy(update={"timing": {"tax": 1.0, "sol": 0.5, "workloads": rows}})
+    part = only(whole, [Workload(sizes=sizes[1])])
+    assert [s.seconds for s in part.stages[1:]] == [3.0, 9.0, 3.0]
+    assert "sol" not in part.timing, "what is said of all shapes is not said of one"
+    assert part.stages[-1].data["workloads"] == rows[1:2]
+
+
+def test_a_judgement_holds_in_its_own_environment_gate_and_storage_dtype_alone(tmp_path, monkeypatch):
+    here = {"gpu": "NVIDIA H200", "driver": "1"}
+
+    def taxes(environment=here, storage="bf16"):
+        gate = Gate()
+        judge = lambda *a, **k: Judged(gate.judge(*a, **k).verdict.model_copy(update={"environment": environment}))  # noqa: E731
+        judging = Judging(gate.check, judge, tmp_path, environment=environment, storage=storage)
+        found = ask(judging, "graph1")
+        assert set(found.environment) == {"gpu", "driver", "gate"}
+        return len(gate.judged)
+
+    assert [taxes(), taxes(), taxes(storage="fp16"), taxes(storage="fp16"), taxes()] == [1, 0, 1, 0, 0]
+    assert [taxes({**here, "driver": "2"}), taxes({**here, "driver": "2"})] == [1, 0]
+    monkeypatch.setattr("codasmith.evals.judging.edition", lambda: "another")
+    assert [taxes({**here, "driver": "2"}), taxes({**here, "driver": "2"})] == [1, 0]
+
+
+def test_a_judgement_without_the_gates_edition_is_not_taken(tmp_path):
+    gate = Gate()
+    judging = Judging(gate.check, gate.judge, tmp_path)
+    ask(judging, "graph1")
+    (file,) = (tmp_path / KEPT).iterdir()
+    kept = Verdict.model_validate_json(file.read_text())
+    file.write_text(kept.model_copy(update={"environment": {}}).model_dump_json())
+    ask(judging, "graph1")
+    assert len(gate.judged) == 2
+
+
+def test_what_has_been_judged_is_read_and_not_compiled_again(tmp_path):
+    gate = Gate()
+    read = Gate()
+    judging = Judging(gate.check, gate.judge, tmp_path, read=read.check)
+    one, two = ask(judging, "graph1 written so"), ask(judging, "graph1 written otherwise")
+    assert gate.checked == gate.judged == ["graph1 written so"]
+    assert two.tax == one.tax and two.candidate_digest == "graph1 written otherwise" == two.stages[0].note
+    assert ask(judging, "graph2 WRONG").status == "refused" and gate.checked[-1] == "graph2 WRONG"
+
+
+def test_once_the_time_is_up_nothing_is_judged(tmp_path):
+    gate, up = Gate(), []
+
+    def in_time():
+        if up:
+            raise TimeUp
+
+    judging = Judging(gate.check, gate.judge, tmp_path, read=gate.check, in_time=in_time)
+    ask(judging, "graph1")
+    up.append(1)
+    assert ask(judging, "graph1 again").tax == 1.01, "what is known costs no time"
+    with pytest.raises(TimeUp):
+        ask(judging, "graph2")
+    assert gate.judged == ["graph1"]
 
 
 def test_a_run_begins_in_a_folder_that_holds_judgements(tmp_path, four, spec, gate, dice):

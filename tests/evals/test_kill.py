@@ -13,9 +13,10 @@ import time
 import pytest
 from codasmith.agent.prompt import system_text
 from codasmith.evals.hand_written import HandWritten
+from codasmith.evals.jobs import jobs
 from codasmith.evals.results import results_of
 from codasmith.evals.run_folder import RunFolder
-from codasmith.evals.runs import jobs, run
+from codasmith.evals.runs import run
 
 PAUSE = 0.03
 LONGEST = 0.02

@@ -1,12 +1,16 @@
 import json
+import threading
+import time
 
 import pytest
 from codasmith.agent.errors import UserMistake
 from codasmith.agent.models import Answer, ModelError, Usage
+from codasmith.evals import runs
 from codasmith.evals.hand_written import HandWritten
+from codasmith.evals.jobs import PROGRAMS, in_order, jobs
 from codasmith.evals.run_folder import RunFolder, merge
-from codasmith.evals.runs import jobs, make_spec, run
-from codasmith.tasks import TaskError
+from codasmith.evals.runs import make_spec, run
+from codasmith.tasks import ProgramTask, TaskError
 
 
 @pytest.fixture
@@ -59,6 +63,33 @@ def test_shards_share_the_samples_out_without_overlap(four, spec):
     assert set.union(*parts) == whole and sum(map(len, parts)) == len(whole)
 
 
+def test_a_shard_holds_whole_tasks_and_as_many_of_each_level_as_any_other(public, spec):
+    shards = [jobs(spec(public, "a", shard=f"{i}/4", samples=1), public) for i in (1, 2, 3, 4)]
+    tasks = [{j.entry.name: j.entry.level for j in found} for found in shards]
+    assert sum(map(len, tasks)) == len({n for found in tasks for n in found}) == len(public.tasks)
+    for level in {e.level for e in public.spec.tasks}:
+        counts = [list(found.values()).count(level) for found in tasks]
+        assert max(counts) - min(counts) <= 1
+    for found in shards:
+        order = [j.entry.name for j in found]
+        assert order == sorted(order, key=order.index), "a task of all models, then the next"
+
+
+def test_any_beginning_of_the_order_has_its_share_of_each_level(public):
+    order = in_order(public.spec.tasks)
+    assert sorted(e.name for e in order) == sorted(public.tasks)
+    for level in {e.level for e in order}:
+        share = sum(e.level == level for e in order) / len(order)
+        for n in range(1, len(order) + 1):
+            assert abs(sum(e.level == level for e in order[:n]) - n * share) <= 1.5
+
+
+def test_programs_are_those_of_the_level_that_says_so(public):
+    assert {e.name for e in public.spec.tasks if e.level == PROGRAMS} == {
+        n for n, t in public.tasks.items() if isinstance(t, ProgramTask)
+    }
+
+
 def test_a_run_leaves_one_row_a_sample_whatever_the_workers(tmp_path, four, spec, gate, make):
     asked, said = spec(four, "a"), []
     assert run(asked, four, RunFolder(tmp_path / "one"), make=make, gate=gate, workers=1, say=said.append) == []
@@ -105,10 +136,44 @@ def test_lost_rows_are_computed_from_the_journals(tmp_path, four, spec, gate, ma
 def test_a_run_whose_time_is_up_begins_nothing_and_goes_on_later(tmp_path, four, spec, gate, make):
     asked, folder = spec(four, "a", samples=1), RunFolder(tmp_path / "r")
     left = run(asked, four, folder, make=make, gate=gate, limit_s=0)
-    assert len(left) == len(jobs(asked, four)) and {u.reason for u in left} == {"the time was up before it began"}
+    assert len(left) == len(jobs(asked, four)) and {u.reason for u in left} == {"the time was up"}
     assert folder.rows() == []
     assert run(asked, four, folder, make=make, gate=gate, limit_s=600) == []
     assert len(folder.rows()) == len(left)
+
+
+def test_when_the_time_is_up_samples_under_way_are_left_and_gone_on_with_without_asking_again(
+    tmp_path, four, spec, gate, dice
+):
+    asked, folder, questions = (
+        spec(four, "a", samples=1, tasks=("linear_lse",), target_tax=0.5),
+        RunFolder(tmp_path),
+        [],
+    )
+
+    def make(name, tier):
+        if name == "hand-written":
+            return HandWritten(tier)
+        return dice(name, 1.0, before=lambda: (questions.append(name), time.sleep(0.2 if name == "a" else 0)))
+
+    left = run(asked, four, folder, make=make, gate=gate, workers=4, limit_s=0.25)
+    assert [str(u.job) for u in left] == ["a on linear_lse #1"] and left[0].reason == "the time was up"
+    assert run(asked, four, folder, make=make, gate=gate) == []
+    assert questions.count("a") == asked.attempts
+
+
+def test_a_judgement_that_takes_too_long_is_not_waited_for(tmp_path, four, spec, gate, make, monkeypatch):
+    monkeypatch.setattr(runs, "GRACE_S", 0.1)
+    free = threading.Event()
+
+    def stuck(task, source, **more):
+        free.wait(30)
+        return gate(task, source, **more)
+
+    started = time.monotonic()
+    left = run(spec(four, "a", samples=1), four, RunFolder(tmp_path), make=make, gate=stuck, workers=2, limit_s=0.1)
+    free.set()
+    assert len(left) == len(jobs(spec(four, "a", samples=1), four)) and time.monotonic() - started < 10
 
 
 class Failing:
