@@ -10,9 +10,9 @@ from codasmith.gate.buffers import place
 from codasmith.gate.job import Refused
 from codasmith.gate.runners import LAUNCH_S, LIMIT_S
 from codasmith.gate.verdict import Finding
-from codasmith.tasks import catalogue
+from codasmith.tasks import load_task
 
-TASK = catalogue()["rmsnorm_scale"]
+TASK = load_task("rmsnorm_scale")
 
 
 def changes_its_input(buffers):
@@ -84,5 +84,5 @@ def test_a_launch_has_seconds_but_where_row_kernels_are_compiled_on_the_way(name
         raise Refused(Finding(code="seen", message="Seen."))
 
     monkeypatch.setattr("codasmith.gate.tune.tune", refuse)
-    judge._judge(SimpleNamespace(task=catalogue()[name], stages=[], bare=[], candidate=[]), False)
+    judge._judge(SimpleNamespace(task=load_task(name), stages=[], bare=[], candidate=[]), False)
     assert seen == [limit]
