@@ -1,9 +1,11 @@
 """A whole model trained with and without verified kernels: `python benchmarks/train.py --out FILE.json`.
 
 A Llama-style decoder of about 60M parameters learns the Python standard library's sources, byte by byte, from the
-same seeds and the same batches in every variant: eager, torch.compile, Liger (where it is installed) and patched.
+same seeds and the same batches in every variant: eager, torch.compile, Liger (where it is installed), patched, and
+patched under torch.compile.
 Weights are bf16 with float32 masters in the optimizer.  Prints a line as it goes; writes losses and tokens a second.
 With --step-1b it measures steps of a 1B configuration at 16,384 tokens instead: time, memory, same variants.
+Runs may be spread over machines and GPUs by --only and --seeds; --merge FILE... joins their files into --out.
 With --plot it draws the losses of an earlier run's file.  --dry runs everything tiny on a CPU.
 """
 
@@ -17,7 +19,6 @@ import sys
 import sysconfig
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -28,7 +29,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
 from decoder import Decoder
-from variants import VARIANTS, Loss
+from variants import VARIANTS, Step
 
 SMALL = (LlamaShape(768, 2048, 6, 6, 128), 8, 256)
 """Shape, layers, vocabulary: 57M parameters."""
@@ -78,23 +79,18 @@ def batches(data: torch.Tensor, seed: int, batch: int, length: int, device: str)
         yield window[:, :-1], window[:, 1:].contiguous()
 
 
-def built(configuration: tuple, variant: str, seed: int, device: str) -> tuple[nn.Module, Callable, Loss]:
+def built(configuration: tuple, variant: str, seed: int, device: str) -> tuple[nn.Module, Step]:
     torch.manual_seed(seed)
     with torch.device(device):
         model = Decoder(*configuration)
     model.to(torch.bfloat16)
-    run, loss = VARIANTS[variant](model)
-    return model, run, loss
-
-
-def passed(run: Callable, loss: Loss, variant: str, tokens: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    return run(tokens, target) if variant == "compile" else loss(run(tokens), target)
+    return model, VARIANTS[variant](model)
 
 
 def train(variant: str, seed: int, data: torch.Tensor, options: argparse.Namespace) -> dict:
     """Losses by step, and tokens a second in the second half."""
     device = options.device
-    model, run, loss = built(options.configuration, variant, seed, device)
+    model, loss = built(options.configuration, variant, seed, device)
     optimizer = Masters(model, options.rate)
     stream = batches(data, seed, options.batch, options.length, device)
     losses, marks = [], {}
@@ -102,7 +98,7 @@ def train(variant: str, seed: int, data: torch.Tensor, options: argparse.Namespa
         if step == options.steps // 2:
             marks["start"] = clock(device)
         tokens, target = next(stream)
-        value = passed(run, loss, variant, tokens, target)
+        value = loss(tokens, target)
         value.backward()
         warm = min(1.0, (step + 1) / max(1, options.steps // 10))
         optimizer.step(options.rate * warm * (1 - 0.9 * step / options.steps))
@@ -117,7 +113,7 @@ def train(variant: str, seed: int, data: torch.Tensor, options: argparse.Namespa
 def step_1b(variant: str, options: argparse.Namespace) -> dict:
     """Milliseconds of a step and the largest memory in use, on drawn tokens."""
     device = options.device
-    model, run, loss = built(options.configuration, variant, 0, device)
+    model, loss = built(options.configuration, variant, 0, device)
     optimizer = Masters(model, 1e-4)
     generator = torch.Generator().manual_seed(0)
     whole = torch.randint(0, options.configuration[2], (options.batch, options.length + 1), generator=generator).to(
@@ -129,7 +125,7 @@ def step_1b(variant: str, options: argparse.Namespace) -> dict:
         if turn == options.warm and device == "cuda":
             torch.cuda.reset_peak_memory_stats()
         begun = clock(device)
-        value = passed(run, loss, variant, tokens, target)
+        value = loss(tokens, target)
         value.backward()
         between = clock(device)
         optimizer.step(1e-4)
@@ -163,7 +159,7 @@ def plot(found: dict, target: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4.2))
-    colours = dict(zip(VARIANTS, ("#1f77b4", "#2ca02c", "#9467bd", "#d62728"), strict=True))
+    colours = dict(zip(VARIANTS, ("#1f77b4", "#2ca02c", "#9467bd", "#d62728", "#ff7f0e"), strict=True))
     for variant, seeds in found["runs"].items():
         for i, row in enumerate(seeds.values()):
             mean = [statistics.fmean(row["losses"][max(0, s - 9) : s + 1]) for s in range(len(row["losses"]))]
@@ -182,14 +178,37 @@ def summary(found: dict) -> dict:
         final = [statistics.fmean(row["losses"][-20:]) for row in seeds.values() if "losses" in row]
         speed = statistics.median(row["tokens_per_second"] for row in seeds.values())
         rows[variant] = {"tokens_per_second": round(speed)}
+        for row in seeds.values():
+            rows[variant] |= {k: row[k] for k in ("milliseconds", "peak_GiB") if k in row}
         if final:
             rows[variant] |= {"final_loss": statistics.fmean(final), "spread": max(final) - min(final)}
     return rows
 
 
+def merged(files: list[Path]) -> dict:
+    """One file's content of several's, of the same kind of run; of a run in two files the later one's."""
+    whole: dict = {}
+    for file in files:
+        part = json.loads(file.read_text())
+        same = ("steps", "batch", "length", "configuration", "parameters")
+        differing = [name for name in same if whole and whole[name] != part[name]]
+        if differing:
+            sys.exit(f"{file} has other {' and '.join(differing)} than {files[0]}; merge files of runs that are alike")
+        if not whole:
+            whole = part
+            continue
+        for variant, seeds in part["runs"].items():
+            whole["runs"].setdefault(variant, {}).update(seeds)
+        whole["absent"].update(part["absent"])
+        whole["fallbacks"] = sorted({*whole.get("fallbacks", []), *part.get("fallbacks", [])})
+    whole["runs"] = {v: whole["runs"][v] for v in VARIANTS if v in whole["runs"]}
+    whole["summary"] = summary(whole)
+    return whole
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--only", nargs="+", default=list(VARIANTS), choices=list(VARIANTS), metavar="VARIANT")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--batch", type=int, default=16)
@@ -200,9 +219,18 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5, help="with --step-1b: steps that count")
     parser.add_argument("--limit-s", type=float, default=1e9, help="begin no further run after so many seconds")
     parser.add_argument("--out", type=Path, help="JSON")
+    parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE", help="join such files into --out, run nothing")
     parser.add_argument("--plot", type=Path, metavar="IMAGE", help="draw the losses in --out and do nothing else")
     parser.add_argument("--dry", action="store_true", help="a tiny model for a few steps, on a CPU if need be")
     options = parser.parse_args()
+    if options.merge:
+        if not options.out:
+            parser.error("--merge needs --out FILE, where the whole is to go")
+        found = merged(options.merge)
+        options.out.write_text(json.dumps(found) + "\n")
+        told(found)
+        if not options.plot:
+            return
     if options.plot:
         if not options.out:
             parser.error("--plot needs --out FILE, the file that a run wrote")
@@ -225,7 +253,7 @@ def main() -> None:
     print(f"{found['parameters'] / 1e6:.1f}M parameters, {len(data) / 1e6:.1f} MB of text", flush=True)
     fallbacks: set[str] = set()
     for seed in [0] if options.step_1b else options.seeds:
-        for variant in options.variants:
+        for variant in options.only:
             if time.monotonic() - started > options.limit_s:
                 print(f"{variant} seed {seed}: not started, the time is up", flush=True)
                 continue
@@ -251,6 +279,10 @@ def main() -> None:
             gc.collect()
             if options.device == "cuda":
                 torch.cuda.empty_cache()
+    told(found)
+
+
+def told(found: dict) -> None:
     for line in found.get("fallbacks", []):
         print(f"reference: {line}", flush=True)
     for variant, row in found.get("summary", {}).items():

@@ -1,6 +1,6 @@
 """The ways of running the decoder that benchmarks/train.py compares.
 
-Each takes a fresh model and returns what runs it on tokens, and what makes the loss of that and the targets.
+Each takes a fresh model and returns the function that makes its loss of tokens and targets.
 """
 
 from __future__ import annotations
@@ -14,23 +14,22 @@ from decoder import Decoder
 from torch import nn
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
-Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+Step = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""Tokens and targets, each [batch, length], to the mean loss."""
 
 
-def eager(model: Decoder) -> tuple[Callable, Loss]:
-    def loss(hidden: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        return cross_entropy(model.lm_head(hidden).flatten(0, -2).float(), target.flatten())
+def eager(model: Decoder) -> Step:
+    def step(tokens: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(model.lm_head(model(tokens)).flatten(0, -2).float(), target.flatten())
 
-    return model, loss
-
-
-def compiled(model: Decoder) -> tuple[Callable, Loss]:
-    _, loss = eager(model)
-    whole = torch.compile(lambda tokens, target: loss(model(tokens), target))
-    return whole, lambda found, target: found
+    return step
 
 
-def liger(model: Decoder) -> tuple[Callable, Loss]:
+def compiled(model: Decoder, backend: str = "inductor") -> Step:
+    return torch.compile(eager(model), backend=backend)
+
+
+def liger(model: Decoder) -> Step:
     """Liger's RMSNorm, SwiGLU and fused linear cross-entropy; its rotary embedding. Raises ImportError."""
     from liger_kernel.ops.swiglu import LigerSiLUMulFunction
     from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss, LigerRMSNorm, liger_rotary_pos_emb
@@ -55,15 +54,26 @@ def liger(model: Decoder) -> tuple[Callable, Loss]:
                 norm.weight = child.weight
                 setattr(owner, name, norm)
     fused = LigerFusedLinearCrossEntropyLoss()
-    return model, lambda hidden, target: fused(model.lm_head.weight, hidden.flatten(0, -2), target.flatten())
+    return lambda tokens, target: fused(model.lm_head.weight, model(tokens).flatten(0, -2), target.flatten())
 
 
-def ours(model: Decoder) -> tuple[Callable, Loss]:
+def ours(model: Decoder) -> Step:
     report = patch(model)
     assert set(report.replaced) == {"layers"}, report
     head = LinearCrossEntropy(model.shape.hidden_size, model.lm_head.out_features, device="meta")
     head.weight = model.lm_head.weight
-    return model, head
+    return lambda tokens, target: head(model(tokens), target)
 
 
-VARIANTS = {"eager": eager, "compile": compiled, "liger": liger, "ours": ours}
+def ours_compiled(model: Decoder, backend: str = "inductor") -> Step:
+    """The patched model in one graph: the kernels as they are, and no Python between them."""
+    return torch.compile(ours(model), backend=backend, fullgraph=True)
+
+
+VARIANTS: dict[str, Callable[[Decoder], Step]] = {
+    "eager": eager,
+    "compile": compiled,
+    "liger": liger,
+    "ours": ours,
+    "ours-compiled": ours_compiled,
+}
