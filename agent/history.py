@@ -37,7 +37,7 @@ class Attempt:
     """The candidate: the answer's code block; None where there is none."""
     verdict: Verdict | None = None
     repeats: int | None = None
-    """The earlier attempt with the same source, whose verdict this one shares."""
+    """The earlier attempt with the same source or the same kernel, whose verdict this one shares."""
     entry: dict[str, Any] | None = None
     """Where the registry keeps it, once admitted."""
     not_kept: str | None = None

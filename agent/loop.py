@@ -23,6 +23,7 @@ from .journal import Journal
 from .models import Answer, Model, ModelError, prompt_digest
 from .progress import Progress
 from .prompt import example_for
+from .same_kernel import kernel_key, of_this, read_alone
 from .stops import Stops
 from .strategies import Refine, Strategy
 from .together import ask_together
@@ -209,8 +210,11 @@ class _Run:
         source = extract(attempt.text or "", attempt.stop_reason)
         code = source if isinstance(source, str) else None
         twin = self.history.twin(attempt, code)
-        if twin and twin.verdict:
-            self._verdict(attempt, twin.verdict, code, repeats=twin.number)
+        verdict = twin.verdict if twin else None
+        if twin is None and code is not None:
+            twin, verdict = self._equal(code)
+        if twin and verdict:
+            self._verdict(attempt, verdict, code, repeats=twin.number)
         elif isinstance(source, Finding):
             self._verdict(attempt, no_candidate(self.task, attempt, source, self.tier), None)
         else:
@@ -220,6 +224,24 @@ class _Run:
             if self.admit and evaluation.verdict.status == "passed":
                 self._keep(attempt, evaluation)
         self.progress.judged(attempt)
+
+    def _equal(self, source: str) -> tuple[Attempt | None, Verdict | None]:
+        """The first attempt that gave the same kernel by another file, and its verdict as this file's.
+
+        A finding that names a line holds for its own file only.
+        """
+        keys = {}
+        for earlier in self.history.judged:
+            verdict = earlier.verdict
+            if verdict is None or earlier.source is None or verdict.status == "failed":
+                continue
+            if not (verdict.finding and verdict.finding.line) and (key := kernel_key(verdict, earlier.source)):
+                keys.setdefault(key, earlier)
+        if not keys:
+            return None, None
+        own = read_alone(self.task, source, self.tier)
+        twin = keys.get(kernel_key(own, source) or "")
+        return twin, of_this(own, twin.verdict) if twin and twin.verdict else None
 
     def _verdict(self, attempt: Attempt, verdict: Verdict, source: str | None, **more: Any) -> None:
         self.record("verdict", attempt=attempt.number, source=source, verdict=verdict.model_dump(mode="json"), **more)
