@@ -17,7 +17,7 @@ class Session:
     """Compiler and referee for any number of candidates. `close` it, or leave it to the interpreter's end."""
 
     def __init__(self) -> None:
-        self.compiler = Compiler()
+        self.compiler = Compiler(reserve=True)
         self._referee: Child | None = None
         atexit.register(self.close)
 

@@ -7,7 +7,6 @@ source, schedule and template give the same object without compiling again.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import hashlib
 import json
@@ -15,7 +14,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -27,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from . import ABI, sandbox
-from .build import ENVIRONMENT
 from .collect import collect
+from .servers import Servers
 from .signature import Signature
 
 ROOM = 2**22
@@ -91,15 +89,20 @@ class _Pending:
 
 
 class Compiler:
-    """The compile server. Use as a context manager, or `close` it; it also ends with the interpreter."""
+    """The compile server. Use as a context manager, or `close` it; it also ends with the interpreter.
 
-    def __init__(self, folder: Path | None = None, tier: str = "closed", limit_s: float = LIMIT_S):
+    reserve: keep another server in reserve, once there is nothing to compile, so that one that is lost is replaced at
+    once; it takes some 350 MB of memory.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, tier: str = "closed", limit_s: float = LIMIT_S, *, reserve: bool = False
+    ):
         self.folder = folder or cache_folder() / "objects"
         self.limit_s = limit_s
         self.tier = tier
-        self._process: subprocess.Popen | None = None
-        self._closed: subprocess.Popen | None = None
-        """The server that was last stopped on purpose."""
+        self.reserve = reserve
+        self._servers = Servers(self._listen)
         self._lock = threading.Lock()
         self._jobs: dict[str, _Pending] = {}
         """By the path of a job."""
@@ -164,44 +167,24 @@ class Compiler:
             return _result(schedule, folder, report, message, limit_s)
 
         with self._lock:
-            process = self._server()
+            process = self._servers.start()
             self._jobs[str(path)] = _Pending(key, result)
             self._send(process, str(path))
         return future
 
     def close(self) -> None:
         """Stop the server and everything that it still compiles."""
-        with self._lock:
-            process, self._process = self._process, None
-            self._closed = process
-        if process and process.poll() is None:
-            if process.stdin:
-                process.stdin.close()
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        self._servers.stop()
 
     def start(self) -> None:
         """Start importing the compiler now, so that the first job need not wait for it."""
         with self._lock:
-            self._server()
+            self._servers.start()
 
-    def _server(self) -> subprocess.Popen:
-        if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(
-                # -P: nothing is imported from the folder that happens to be the current one
-                [sys.executable, "-P", "-m", "codasmith.templates.server"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=sandbox.environment() | ENVIRONMENT,
-                start_new_session=True,
-            )
-            threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
-            atexit.register(self.close)
-        return self._process
+    @property
+    def server(self) -> subprocess.Popen | None:
+        """The process that takes jobs at present, if there is one."""
+        return self._servers.current
 
     def _send(self, process: subprocess.Popen, path: str) -> None:
         self._jobs[path].server = process
@@ -235,9 +218,9 @@ class Compiler:
         """
         with self._lock:
             job = self._jobs[path]
-            if not job.again and process is not self._closed:
+            if not job.again and process is not self._servers.stopped:
                 job.again = True
-                self._send(self._server(), path)
+                self._send(self._servers.start(), path)
                 return
             del self._jobs[path]
         self._answer(job.key, job.result, message)
@@ -249,6 +232,8 @@ class Compiler:
             compiled = Compiled(schedule="", seconds=0.0, error=f"the object could not be kept: {error}", status=1)
         with self._lock:
             future = self._futures.pop(key)
+            if self.reserve and not self._jobs:
+                self._servers.reserve()
         future.set_result(compiled)
 
 

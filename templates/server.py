@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import json
 import os
+import random
 import select
 import signal
 import sys
@@ -51,7 +52,8 @@ def serve() -> None:
     preload()
     held = sandbox.probe(refused)
     running: dict[int, _Running] = {}
-    cores = sorted(os.sched_getaffinity(0))
+    cores = list(os.sched_getaffinity(0))
+    random.shuffle(cores)  # other servers on this machine begin with others
     waiting: list[str] = []
     open_input, buffer = True, b""
     print(json.dumps({"ready": True, "sandbox": held}), file=out, flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 from types import SimpleNamespace
@@ -57,7 +58,7 @@ def test_a_server_that_dies_twice_ends_its_jobs_with_a_reason(tmp_path, job):
         future = compiler.submit(*job)
         first = _kill_server(compiler)
         for _ in range(500):
-            if compiler._process not in (None, first):
+            if compiler.server not in (None, first):
                 break
             time.sleep(0.01)
         _kill_server(compiler)
@@ -66,16 +67,32 @@ def test_a_server_that_dies_twice_ends_its_jobs_with_a_reason(tmp_path, job):
     assert "SIGKILL" in built.error
 
 
+def test_a_lost_server_is_replaced_by_one_that_has_imported_the_compiler(tmp_path, job):
+    with Compiler(tmp_path, reserve=True) as compiler:
+        assert compiler.submit(*job).result(timeout=200).ok
+        spare = compiler._servers.next
+        assert spare is not None and spare.pid != compiler.server.pid
+        assert select.select([spare.stdout], [], [], 200)[0]  # it says when it is ready
+        first = _kill_server(compiler)
+        first.wait(5)
+        again = bare_kernels(load_task("rmsnorm_scale"), "bf16")[1]
+        assert compiler.submit(*again).result(timeout=200).ok
+        assert compiler.server is spare
+        third = compiler._servers.next
+        assert third is not None and third.poll() is None
+    assert spare.poll() is not None and third.poll() is not None  # none is left behind
+
+
 def test_a_server_that_is_stopped_on_purpose_starts_no_other(tmp_path, job):
     compiler = Compiler(tmp_path)
     future = compiler.submit(*job)
     compiler.close()
     assert not future.result(timeout=60).ok
-    assert compiler._process is None
+    assert compiler.server is None
 
 
 def _kill_server(compiler):
-    process = compiler._process
+    process = compiler.server
     assert process is not None
     os.kill(process.pid, signal.SIGKILL)
     return process
