@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
 from ..tasks import Task
 from ..tasks.quantise import FP8
@@ -21,7 +22,7 @@ from .errors import InputError
 from .runner import Runner
 from .sizes import Value, sizes_of
 from .store import Entry
-from .watched import refuse_transforms
+from .watched import compiling, refuse_transforms
 
 NAMESPACE = "codasmith"
 _library = torch.library.Library(NAMESPACE, "FRAGMENT")
@@ -99,8 +100,16 @@ class Operator:
 
     def why_not(self, *inputs: Value, **named: Value) -> str | None:
         """Why these inputs would run the reference, in one sentence; None if the kernel takes them."""
-        plan = self._runner.plan(tuple(self._in_order(inputs, named)))
+        plan = self._runner.plan(self._in_order(inputs, named))
         return None if plan.launch else plan.reason
+
+    def explain(self, *inputs: Value, **named: Value) -> str:
+        """What these inputs would run, and why, in one sentence."""
+        values = self._in_order(inputs, named)
+        plan = self._runner.plan(values)
+        text = f"{self.task.name} runs {plan.chosen or f'its unfused reference: {plan.reason}'}"
+        why = self._runner.traced(values)
+        return f"{text}; traced by torch.compile, it leaves the reference to the compiler: {why}" if why else text
 
     def _in_order(self, inputs: tuple[Value, ...], named: dict[str, Value]) -> tuple[Value, ...]:
         names = self._names
@@ -180,3 +189,13 @@ def _define(task: Task, qualified: str, runner: Runner) -> None:
         return fresh[0] if len(fresh) == 1 else fresh
 
     torch.library.register_fake(f"{NAMESPACE}::{qualified}", fake, lib=_library)
+
+    def traced(mode: Any, overload: Any, types: Any, args: tuple[Value, ...], kwargs: Any) -> Any:
+        """Where torch.compile's own kernel was faster, its trace has the reference in the operator's place."""
+        with mode:
+            if compiling() and runner.traced(args):
+                fresh = unfused.run(task, args)
+                return fresh[0] if len(fresh) == 1 else fresh
+        return mode.__torch_dispatch__(overload, types, args, kwargs)
+
+    torch.library.register_torch_dispatch(f"{NAMESPACE}::{qualified}", ProxyTorchDispatchMode, traced, lib=_library)

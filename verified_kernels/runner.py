@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
+from ..gate.verdict import key_of
 from ..tasks import ProgramTask, Task
 from ..tasks.tensor import DTYPES
 from ..templates import ABI
@@ -26,7 +27,7 @@ from . import choice, recheck, unfused
 from .assembly import Assembled, joined, whole
 from .errors import FallbackWarning, InputError, OutsideDomain, RegistryError
 from .rebuild import possible, rebuilt
-from .record import CompiledObject, Evidence
+from .record import CompiledObject, Evidence, Measure
 from .sizes import Value, sizes_of
 from .store import Entry
 from .twin import Twin
@@ -53,6 +54,11 @@ class Plan:
 
     launch: Callable[[tuple[Value, ...]], Fresh] | None
     reason: str = ""
+    """Why it is the reference."""
+    preferred: bool = False
+    """Whether that is because the reference is faster, which nobody need be warned of."""
+    chosen: str = ""
+    """The kernel, in words."""
     differentiable: bool = False
     """Whether some input asks for a gradient."""
     guard: Callable[..., bool] | None = None
@@ -86,7 +92,8 @@ class Runner:
         plan = self.plan(values)
         reason = plan.reason if plan.launch is None else self._shared(values)
         if plan.launch is None or reason:
-            self._refuse(reason)
+            if not plan.preferred:
+                self._refuse(reason)
             fresh = unfused.run(self.task, values)
         else:
             fresh = plan.launch(values)
@@ -171,13 +178,17 @@ class Runner:
         reason = _no_hopper(a.device)
         if reason:
             return Plan(None, reason=reason)
-        storage = next((s for s, dtype in DTYPES.items() if dtype == a.dtype), str(a.dtype))
-        entries = self.answering(storage)
+        storage = self._storage(values)
+        entries = self.answering(storage, sizes)
         if not entries:
             known = " and ".join(sorted({s for e in self.entries for s in e.record.storages}))
             return Plan(
                 None, reason=f"{self.task.leading} is {storage}, and the kernel was verified for {known}; convert it"
             )
+        slower = self._slower(entries[0][1], sizes)
+        if choice.EAGER in slower:
+            reason = f"the reference is faster here, the kernel was measured at {slower[choice.EAGER]} times its speed"
+            return Plan(None, reason=reason, preferred=True)
         inputs = dict(zip(self.task.tensors, values, strict=True))
         for entry, objects in self._candidates(entries, sizes):
             reason = template.refuse(self._signature(objects), inputs)
@@ -188,13 +199,39 @@ class Runner:
                 reason = kernel
                 continue
             differentiable = any(t.requires_grad for t in tensors.values())
-            return Plan(kernel.bound(inputs), differentiable=differentiable)
+            schedules = ", ".join(key_of(stage, o.schedule) for stage, o in objects.items())
+            return Plan(
+                kernel.bound(inputs), differentiable=differentiable, chosen=f"{entry.name} with schedule {schedules}"
+            )
         return Plan(None, reason=reason or "the entry holds no compiled object; verify the kernel again")
 
-    def answering(self, storage: str) -> list[tuple[Entry, Evidence]]:
-        """The entries that were verified for a storage dtype, with their evidence for it, best for it first."""
+    def answering(self, storage: str, sizes: dict[str, int]) -> list[tuple[Entry, Evidence]]:
+        """The entries that were verified for a storage dtype, with their evidence for it, best for it first.
+
+        Those come last that were slower than a baseline at these very sizes; not so where one must do for all sizes.
+        """
         found = [(e, seen) for e in self.entries if (seen := e.record.of(storage))]
-        return sorted(found, key=lambda pair: pair[1].tax or float("inf"))
+        return sorted(found, key=lambda pair: (len(self._slower(pair[1], sizes)), pair[1].tax or float("inf")))
+
+    def _slower(self, evidence: Evidence, sizes: dict[str, int]) -> dict[str, Measure]:
+        """Which baselines are faster than the kernel here, where one of them may run in its place."""
+        return {} if self.strict or self.batch_invariant else choice.faster(evidence, sizes)
+
+    def traced(self, values: tuple[Value, ...]) -> str:
+        """Why torch.compile had better see the reference than this operator: it was measured to be faster. "" if not.
+
+        values: fake tensors will do.  Sizes that are not known while tracing are those of no record.
+        """
+        sizes = sizes_of(self.task, values)
+        if self.task.accumulates or not all(type(size) is int for size in sizes.values()):
+            return ""
+        entries = self.answering(self._storage(values), sizes)
+        found = self._slower(entries[0][1], sizes).get(choice.COMPILED) if entries else None
+        return f"that is faster here, the kernel was measured at {found} times its speed" if found else ""
+
+    def _storage(self, values: tuple[Value, ...]) -> str:
+        dtype = values[list(self.task.tensors).index(self.task.leading)].dtype
+        return next((s for s, d in DTYPES.items() if d == dtype), str(dtype))
 
     def _candidates(
         self, entries: list[tuple[Entry, Evidence]], sizes: dict[str, int]

@@ -44,14 +44,14 @@ def run(task: Task, values: Sequence[Value]) -> tuple[torch.Tensor, ...]:
         if not why:
             raise
         raise InputError(f"{task.name} has no answer where {why} ({str(error).splitlines()[0].rstrip('.')})") from None
-    taken = {v.untyped_storage().data_ptr() for v in values if isinstance(v, torch.Tensor)}
+    taken = {v.untyped_storage()._cdata for v in values if isinstance(v, torch.Tensor)}
     fresh = []
     for name, result in results.items():
         if name in task.accumulates:
             continue
-        memory = result.untyped_storage().data_ptr()
+        memory = result.untyped_storage()._cdata
         result = result.clone(memory_format=torch.contiguous_format) if memory in taken else result.contiguous()
-        taken.add(result.untyped_storage().data_ptr())
+        taken.add(result.untyped_storage()._cdata)
         fresh.append(result)
     names = list(task.tensors)
     for name in task.accumulates:

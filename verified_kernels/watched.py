@@ -33,6 +33,11 @@ def watched() -> bool:
     return by_mode() or _autocast() or _transform() is not None or _trace() is not None
 
 
+def compiling() -> bool:
+    """True while torch.compile traces what it will compile; not for an export, which must hold operators."""
+    return torch._guards.TracingContext.try_get() is not None and not torch.compiler.is_exporting()
+
+
 def refuse_transforms(name: str) -> None:
     """Raise InputError under torch.func's vmap, grad and jvp: a kernel has no rule, and a loop would be slow."""
     interpreter = _transform()

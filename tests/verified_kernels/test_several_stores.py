@@ -79,7 +79,7 @@ def test_the_best_for_a_dtype_is_the_best_of_that_dtype(fake_kernel, task, evalu
     assert op.entry.source == "# a\n"
     chosen = {}
     for storage in ("bf16", "fp16"):
-        entries = op._runner.answering(storage)
+        entries = op._runner.answering(storage, {})
         chosen[storage] = entries[0][0].source
     assert chosen == {"bf16": "# b\n", "fp16": "# a\n"}
 
