@@ -40,6 +40,7 @@ def run(
     patience: int | None = None,
     journal: str | os.PathLike | None = None,
     cpu_only: bool = False,
+    counters: bool = False,
     model_options: dict[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Result:
@@ -52,6 +53,7 @@ def run(
     target_tax, target_speedup, patience: see `stops.Stops`. strategy, width: see `strategies`.
     journal: where the events go; a new file under runs/ by default.
     cpu_only: stop after the stages that need no GPU, and admit nothing.
+    counters: let feedback on a kernel that passed tell a few counters of Nsight Compute; see `counters`.
 
     Raises UserMistake, TaskError, ModelError or MachineCannot, each in one sentence.
     """
@@ -66,6 +68,7 @@ def run(
     task.check_storage(storage)
     path = Path(journal) if journal is not None else _new_path(task.name, model.name)
     gate, admit = gate_and_admit(storage, cpu_only)
+    gate = _counted(gate, progress) if counters else gate
     with Journal(path) as book:
         if book.events or book.problems:
             raise UserMistake(
@@ -87,6 +90,7 @@ def run(
             target_speedup=stops.speedup,
             patience=stops.patience,
             cpu_only=cpu_only,
+            counters=counters,
             budget=asdict(budget),
         )
         return loop.run(
@@ -133,6 +137,7 @@ def resume(
         stops = Stops(start["target_tax"], start.get("target_speedup"), waits)
         on_cpu = start["cpu_only"] if cpu_only is None else cpu_only
         gate, admit = gate_and_admit(start["storage"], on_cpu)
+        gate = _counted(gate, progress) if start.get("counters") is True else gate
         if cpu_only is False and admit is None:
             raise MachineCannot(
                 "--gpu asks for the stages that need a Hopper GPU, and there is none here; "
@@ -224,6 +229,13 @@ def gate_and_admit(storage: str, cpu_only: bool) -> tuple[Gate, Admit | None]:
         return {"name": entry.name, "digest": entry.record.digest, "path": str(entry.path)}
 
     return evaluate, keep
+
+
+def _counted(gate: Gate, progress: Progress | None) -> Gate:
+    from .counters import counted
+
+    said = progress or Progress.silent()
+    return counted(gate, lambda line: said.say(line, "yellow"))
 
 
 def _where(task: Task, asked_for: object) -> str:

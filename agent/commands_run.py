@@ -131,6 +131,9 @@ def run(
         Path | None, typer.Option("--journal", help="Where to write the events; a new file in runs/ by default.")
     ] = None,
     cpu_only: CpuOption = False,
+    counters: Annotated[
+        bool, typer.Option("--counters", help="Tell a few of ncu's counters of each kernel that passes.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run the agent on a task until a kernel is admitted or the budget is spent."""
@@ -151,6 +154,7 @@ def run(
             patience=patience,
             journal=journal,
             cpu_only=cpu_only,
+            counters=counters,
             model_options=model_options(base_url, key_env, api, effort, thinking, timeout),
             progress=voice.progress,
         )

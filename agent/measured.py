@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from .counters import told
 from .rendering import one_line
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def measured(verdict: Verdict, task: Task | None = None) -> list[str]:
         lines += _compiled(stages["compile"].data.get("schedules") or {})
     if "tune" in stages:
         lines += _raced(stages["tune"].data.get("milliseconds") or {}) or [f"tune: {stages['tune'].note}"]
+    if "timing" in stages:
+        lines += told(stages["timing"].data.get("counters") or {})
     for row in verdict.timing.get("workloads", [])[:SHAPES]:
         lines += _workload(row, verdict.environment.get("gpu", ""), task)
     return [one_line(line, 400) for line in lines]

@@ -260,6 +260,18 @@ def test_a_reader_that_leaves_early_is_no_error():
     assert "task" in result.stdout and "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_counters_are_a_choice_of_the_run_that_a_resume_keeps(cli, model, asked, monkeypatch):
+    from codasmith.agent import campaign
+
+    made = []
+    monkeypatch.setattr(campaign, "_counted", lambda gate, progress: made.append(gate) or gate)
+    more = ["--counters"] if asked else []
+    code, _, _ = cli("run", "linear_bias", "--model", model("WRONG"), "--attempts", "1", "--journal", "j.jsonl", *more)
+    assert (code, len(made)) == (4, asked)
+    assert cli("resume", "j.jsonl", "--attempts", "2")[0] == 4 and len(made) == 2 * asked
+
+
 COMMANDS = (
     ("run",),
     ("run", "linear_bias", "--tier", "open"),
