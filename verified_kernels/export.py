@@ -4,7 +4,8 @@
     NAME/build/torch-cuda/__init__.py, metadata.json, ... , NAME/__init__.py
 
 The package needs torch, apache-tvm-ffi and CuTeDSL's runtime library (nvidia-cutlass-dsl); neither Codasmith nor a
-compiler.  Where no kernel may run it answers by its reference, and says so once.
+compiler.  Where no kernel may run it answers by its reference, and says so once.  A program brings its backward
+program along where that has a kernel.
 """
 
 from __future__ import annotations
@@ -18,34 +19,36 @@ import tempfile
 from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from ..primitives.syntax import syntax_tree
 from ..tasks import ProgramTask, Task
+from .assembly import whole
 from .errors import RegistryError
-from .load import find, resolve, stale
+from .load import find, load, resolve, stale
 from .operator import schema
-from .store import GRAPH, RECORD, SOURCE, TASK, Entry
+from .store import GRAPH, GRAPHS, RECORD, SOURCE, TASK, Entry
+from .twin import pair
 
 VARIANT = "torch-cuda"
 VENDORED = {
     "templates": ("launch.py", "bound.py", "link.py"),
-    "verified_kernels.exported": ("operator.py", "signature.py"),
+    "verified_kernels.exported": ("operator.py", "choice.py", "stages.py", "signature.py"),
 }
+SPEC, BACKWARD = "spec.json", "backward.json"
 
 
 def export(name: str | Entry, folder: Path) -> Path:
     """Write the kernel's package into a new folder inside `folder`, and return that.
 
-    name: a task, or "task/digest". Raises UnknownKernel, or RegistryError where the kernel is stale or damaged, is no
-    single product, or the folder cannot be written or is there already.
+    name: a task, or "task/digest". Raises UnknownKernel, or RegistryError where the kernel is stale or damaged, or the
+    folder cannot be written or is there already.
     """
     entry = name if isinstance(name, Entry) else find(name)
     task, _ = resolve(entry.record.task)
     why = stale(entry, task)
     if why:
         raise RegistryError(f"{why}; it is not exported")
-    if isinstance(task, ProgramTask):
-        raise RegistryError(f"{entry.name} is a program, and only kernels of one product can be exported")
     title = f"codasmith-{task.name.replace('_', '-')}"
     target = folder / title
     if target.exists():
@@ -69,33 +72,89 @@ def _write(made: Path, entry: Entry, task: Task, title: str) -> None:
     for package, names in VENDORED.items():
         for name in names:
             (build / name).write_text((files(f"codasmith.{package}") / name).read_text())
-    for name in filter(lambda n: (entry.path / n).exists(), (RECORD, SOURCE, TASK, GRAPH)):
-        shutil.copyfile(entry.path / name, build / (f"{Path(name).stem}.py.txt" if name.endswith(".py") else name))
+    spec, back = _spec(build, entry, task, identity), _backward(task)
+    operators = [(task, "reference.py", SPEC, spec)]
+    _keep(build, entry, "")
+    if back is not None:
+        theirs, twin, fitted = back
+        spec["twin"] = {"reads": fitted.reads, "gives": fitted.gives}
+        _keep(build, theirs, "backward_")
+        operators.insert(0, (twin, "backward.py", BACKWARD, _spec(build, theirs, twin, identity)))
+    used = {s["formula"] for *_, data in operators for s in data["stages"] if s["kind"] == "rows"}
+    for name in sorted({"__init__", "_rows", *used}) if used else ():
+        (build / "rows").mkdir(exist_ok=True)
+        (build / "rows" / f"{name}.py").write_text((files("codasmith.templates.rows") / f"{name}.py").read_text())
+    for each, reference, file, data in operators:
+        (build / file).write_text(json.dumps(data, indent=1) + "\n")
+        source = (theirs if file == BACKWARD else entry).path / TASK
+        (build / reference).write_text(reference_of(source.read_text(), each.reference.__name__))
+    doc = task.doc.replace('"""', "'''")
+    (build / "__init__.py").write_text((_INIT if back is None else _INIT_BOTH).format(doc=doc, name=task.name))
+    (build / module / "__init__.py").write_text(_OLDER.format(identity=identity))
+    (build / "metadata.json").write_text(json.dumps(_metadata(build, identity, title), indent=2) + "\n")
+    (made / "LICENSE").write_text(distribution("codasmith").read_text("licenses/LICENSE") or "Apache License 2.0\n")
+    (made / "README.md").write_text(_readme(entry, task, title, back is not None, bool(used)))
+
+
+def _spec(build: Path, entry: Entry, task: Task, identity: str) -> dict[str, Any]:
+    """What a launch needs besides tensors; the objects are written on the way."""
     objects = []
     for compiled in entry.record.objects:
         file = compiled.file.removesuffix(".xz")
         (build / "objects" / file).write_bytes(entry.library(compiled))
-        fields = {"file": file, "sha256": compiled.sha256, "storage": compiled.storage, "schedule": compiled.schedule}
-        objects.append({**fields, "signature": compiled.signature.model_dump(mode="json")})
-    spec = {
+        fields = {n: getattr(compiled, n) for n in ("sha256", "storage", "schedule", "stage")}
+        objects.append({"file": file, **fields, "signature": compiled.signature.model_dump(mode="json")})
+    first = {o.storage: o.signature for o in reversed(entry.record.objects)}
+    program = task if isinstance(task, ProgramTask) else None
+    return {
         "id": identity,
         "name": task.name,
         "doc": task.doc,
         "schema": schema(task, task.name),
-        "a": task.gemm.a,
+        "a": task.leading,
         "inputs": list(task.tensors),
         "outputs": {name: tensor.dtype for name, tensor in task.outputs.items()},
         "accumulates": list(task.accumulates),
         "objects": objects,
         "best": {e.storage: [b.model_dump(mode="json") for b in e.best] for e in entry.record.evidence},
+        "stages": _stages(program) if program else [],
+        "whole": {s: whole(program, part).model_dump(mode="json") for s, part in first.items()} if program else {},
     }
-    (build / "spec.json").write_text(json.dumps(spec, indent=1) + "\n")
-    (build / "reference.py").write_text(reference_of((entry.path / TASK).read_text(), task.reference.__name__))
-    (build / "__init__.py").write_text(_INIT.format(doc=task.doc.replace('"""', "'''"), name=task.name))
-    (build / module / "__init__.py").write_text(_OLDER.format(identity=identity))
-    (build / "metadata.json").write_text(json.dumps(_metadata(build, identity, title), indent=2) + "\n")
-    (made / "LICENSE").write_text(distribution("codasmith").read_text("licenses/LICENSE") or "Apache License 2.0\n")
-    (made / "README.md").write_text(_readme(entry, task, title))
+
+
+def _stages(task: ProgramTask) -> list[dict[str, Any]]:
+    """A program's steps as data. Raises RegistryError for a constant that is neither a number nor a symbol."""
+    for step in task.steps:
+        for name, value in step.constants:
+            if isinstance(value, str) and not value.isidentifier():
+                raise RegistryError(
+                    f"the stage {step.name} of {task.name} has {name} = {value!r}, and an exported program computes no "
+                    "expressions; declare a number or one symbol"
+                )
+    return [
+        {
+            **{"kind": s.kind, "name": s.name, "writes": s.writes},
+            "reads": (*((s.gemm.a, s.gemm.b) if s.gemm else ()), *s.reads),
+            **{"formula": s.formula, "constants": dict(s.constants)},
+        }
+        for s in task.steps
+    ]
+
+
+def _backward(task: Task) -> tuple[Entry, Task, Any] | None:
+    """A program's backward program: its best kernel, its task, and how it is called; None where there is none."""
+    found = load(task).gradient if isinstance(task, ProgramTask) else None
+    if found is None or found.entry is None:
+        return None
+    return found.entry, found.task, pair(task, found)  # type: ignore[arg-type]
+
+
+def _keep(build: Path, entry: Entry, prefix: str) -> None:
+    """The entry's record and texts."""
+    for name in filter(lambda n: (entry.path / n).exists(), (RECORD, SOURCE, TASK, GRAPH, GRAPHS)):
+        target = f"{Path(name).stem}.py.txt" if name.endswith(".py") else name
+        shutil.copyfile(entry.path / name, build / f"{prefix}{target}")
+    (build / f"{prefix}{RECORD}").write_text(entry.record.dumps())  # with the evidence of all stores
 
 
 def reference_of(source: str, name: str) -> str:
@@ -146,7 +205,7 @@ def _metadata(build: Path, identity: str, title: str) -> dict:
     }
 
 
-def _readme(entry: Entry, task: Task, title: str) -> str:
+def _readme(entry: Entry, task: Task, title: str, both: bool, triton: bool) -> str:
     record = entry.record
     newest = max(record.evidence, key=lambda e: e.date)
     where = ", ".join(f"{k} {v}" for k, v in newest.environment.items())
@@ -162,6 +221,8 @@ def _readme(entry: Entry, task: Task, title: str) -> str:
         where=where,
         domain=record.domain,
         bound=record.numerics.bound,
+        gradient=f"by the backward program, {task.name}_bwd" if both else "the reference's, recomputed",
+        triton=" and triton (for the kernels between products)" if triton else "",
     )
 
 
@@ -175,6 +236,20 @@ from .reference import {name} as _reference
 {name} = Operator(Path(__file__).parent, _reference)
 
 __all__ = ["{name}"]
+'''
+
+_INIT_BOTH = '''"""{doc}"""
+
+from pathlib import Path
+
+from .backward import {name}_bwd as _backward
+from .operator import Operator
+from .reference import {name} as _reference
+
+{name}_bwd = Operator(Path(__file__).parent, _backward, "backward.json")
+{name} = Operator(Path(__file__).parent, _reference, twin={name}_bwd)
+
+__all__ = ["{name}", "{name}_bwd"]
 '''
 
 _OLDER = '''"""The same as the folder above, for releases of `kernels` that look for the module here."""
@@ -211,14 +286,15 @@ result = kernel.{name}({inputs})
 ```
 
 Without `kernels`: put `build/torch-cuda` on `sys.path` and `from {module} import {name}`.
-Needs torch, apache-tvm-ffi and nvidia-cutlass-dsl (for its runtime library), and Python 3.10 or newer. The kernel
-runs on an H100 or H200 with a driver of the 580 series or newer; elsewhere, and for inputs outside its domain, the
-plain PyTorch reference answers and says so once. A changed object is refused.
+Needs torch, apache-tvm-ffi and nvidia-cutlass-dsl (for its runtime library){triton}, and Python 3.10 or newer.
+The kernel runs on an H100 or H200 with a driver of the 580 series or newer; elsewhere, and for inputs outside its
+domain, the plain PyTorch reference answers and says so once. A changed object is refused.
 
 - kernel: {kernel}, by {author}
 - verified: {date} on {where}
 - domain: {domain}
 - numerics: {bound}
+- gradient: {gradient}
 
 `record.json` holds the evidence, `kernel.py.txt` the epilogue, `task.py.txt` the task, `spec.json` what a launch needs.
 """

@@ -13,6 +13,9 @@ from codasmith.templates.rows import NAMES, row_kernel
 
 SMALL = ((1, 8), (5, 1032), (2, 2056))
 LARGE = ((1, 8), (1000, 1032), (257, 4104), (4099, 8192), (130, 128256))
+PARTS_SMALL = ((3, 64, 8), (5, 128, 24), (2, 2, 12))
+"""Rows, head_dim, heads in all: half are queries'."""
+PARTS_LARGE = ((1, 64, 8), (1000, 128, 48), (4099, 128, 24), (130, 96, 20), (257, 256, 4))
 HEADS_SMALL = ((1, 64, 1), (70, 128, 2))
 HEADS_LARGE = ((1, 64, 1), (37, 128, 48), (1000, 128, 40), (4099, 128, 8), (64, 256, 6))
 
@@ -33,6 +36,11 @@ def cases(name, rows, columns, dtype, device, head=0):
 
     if name == "rope_bwd":
         return (tile(), tile(), table(rows, columns, dtype, device)), (tile(), vector(rows)), {}
+    if name == "qkv_rope_bwd":
+        queries = columns // head // 2 * head
+        keys = (columns - queries) // 2
+        parts = (torch.randn(rows, n, device=device).to(dtype) for n in (queries, keys, keys))
+        return (*parts, tile(), table(rows, head, dtype, device)), (tile(), vector(rows)), {}
     if name == "rms_scale":
         return (tile(), vector(columns, 0.5).to(dtype), 1e-5), (tile(), vector(rows)), {}
     if name == "column_sum":
@@ -73,6 +81,9 @@ def main(device: str) -> None:
         for dtype in (torch.float16, torch.float32) if small else (torch.bfloat16, torch.float16, torch.float32):
             if name == "qknorm_rope_bwd":
                 for rows, head, count in HEADS_SMALL if small else HEADS_LARGE:
+                    check(name, rows, head * count, dtype, device, head)
+            elif name == "qkv_rope_bwd":
+                for rows, head, count in PARTS_SMALL if small else PARTS_LARGE:
                     check(name, rows, head * count, dtype, device, head)
             else:
                 for rows, columns in SMALL if small else LARGE:

@@ -35,7 +35,7 @@ def agrees(got, wanted):
 
 
 def test_every_kernel_is_here():
-    assert NAMES == ("column_sum", "dlogits", "qknorm_rope_bwd", "rms_scale", "rope_bwd")
+    assert NAMES == ("column_sum", "dlogits", "qknorm_rope_bwd", "qkv_rope_bwd", "rms_scale", "rope_bwd")
     with pytest.raises(ValueError, match="no row kernel 'softmax'; known are column_sum, dlogits"):
         row_kernel("softmax")
 
@@ -47,6 +47,15 @@ def test_rope_bwd_is_the_derivative_of_the_rotation_and_leaves_the_statistic_of_
     dz, zdz = row_kernel("rope_bwd").meaning(dy, y.detach(), turn)
     agrees(dz, wanted)
     agrees(zdz, (z.detach() * wanted).sum(-1))
+
+
+def test_qkv_rope_bwd_is_rope_bwd_of_the_parts_side_by_side():
+    dq, dk, dv, turn = random(5, 24) + 1, random(5, 8), random(5, 8) - 1, table(5, 4)
+    y = random(5, 40)
+    still = torch.tensor((1.0, 0.0), dtype=torch.float64).repeat(4).expand(5, -1)
+    wanted = row_kernel("rope_bwd").meaning(torch.cat((dq, dk, dv), 1), y, torch.cat((turn.repeat(1, 8), still), 1))
+    for got, exact in zip(row_kernel("qkv_rope_bwd").meaning(dq, dk, dv, y, turn), wanted, strict=True):
+        agrees(got, exact)
 
 
 def test_qknorm_rope_bwd_is_the_derivative_of_norm_and_rotation_and_passes_values():
@@ -113,6 +122,7 @@ def test_heads_of_a_width_that_the_kernel_has_not_are_refused():
 
 SIGNATURES = {
     "rope_bwd": ({"zdz_at": "*fp32"}, {"BLOCK": 1024, "TURNS": 6}),
+    "qkv_rope_bwd": ({"zdz_at": "*fp32", "queries": "i32", "keys": "i32"}, {"BLOCK": 1024, "head": 128}),
     "rms_scale": ({"rstd_at": "*fp32"}, {"BLOCK": 2048, "TURNS": 2}),
     "dlogits": ({"lse_at": "*fp32", "dloss_at": "*fp32", "target_at": "*i64"}, {"BLOCK": 4096}),
     "qknorm_rope_bwd": ({"parts_at": "*fp32", "rows": "i32"}, {"HEAD": 128, "ROWS": 16, "STEPS": 4}),
@@ -130,7 +140,8 @@ def test_a_kernel_compiles_for_hopper_and_moves_16_bytes_at_a_time(name, tmp_pat
     vectors, numbers = SIGNATURES[name]
     kinds = {"columns": "i32", "eps": "fp32", **vectors, **dict.fromkeys(numbers, "constexpr")}
     names = function.arg_names
-    aligned = {(i,): [["tt.divisibility", 16]] for i, n in enumerate(names) if n == "columns" or n not in kinds}
+    widths = ("columns", "queries", "keys")
+    aligned = {(i,): [["tt.divisibility", 16]] for i, n in enumerate(names) if n in widths or n not in kinds}
     source = ASTSource(
         fn=function,
         signature={n: kinds.get(n, "*bf16") for n in names},

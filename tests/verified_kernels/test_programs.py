@@ -19,9 +19,7 @@ from codasmith.templates.schedule import SCHEDULES
 from codasmith.verified_kernels import (
     AdmissionError,
     FallbackWarning,
-    RegistryError,
     admit,
-    export,
     find,
     load,
     recheck,
@@ -147,12 +145,6 @@ def test_an_entry_holds_an_object_for_each_stage_and_schedule(homes):
 def test_a_stage_without_an_object_is_not_admitted(homes):
     with pytest.raises(AdmissionError, match="stage down has no compiled object"):
         admit(evaluation("mlp_swiglu", homes, without="down"), load_task("mlp_swiglu"), author="hand-written")
-
-
-def test_a_program_is_not_exported_and_that_is_said(homes):
-    admit(evaluation("mlp_swiglu", homes), load_task("mlp_swiglu"), author="hand-written")
-    with pytest.raises(RegistryError, match="is a program, and only kernels of one product can be exported"):
-        export("mlp_swiglu", homes / "exported")
 
 
 @pytest.mark.parametrize(("sizes", "schedule"), [(SMALL, FIRST), (LARGE, SECOND)])

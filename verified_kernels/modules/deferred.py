@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.function import once_differentiable
 
-from ...templates.rows import RowKernel
 from ..operator import Operator
 from . import rows
 from .operators import operator
@@ -34,6 +33,17 @@ class Normed(NamedTuple):
     """rsqrt(mean of x^2 + eps), float32."""
 
 
+class Turns(NamedTuple):
+    """The rotation of queries and keys: as a kernel's operand, and what its gradient needs."""
+
+    table: torch.Tensor
+    """[M, (heads + 2 kv_heads) * head_dim], as `rotary.table` makes it."""
+    head: torch.Tensor
+    """[M, head_dim]: the columns of one head."""
+    heads: int
+    kv_heads: int
+
+
 @dataclass(frozen=True)
 class Kernels:
     """The operators of a block."""
@@ -45,8 +55,6 @@ class Kernels:
     add: Operator
     norm_backward: Operator
     gate_backward: Operator
-    first: RowKernel
-    unrotate: RowKernel
 
     @staticmethod
     def loaded() -> Kernels:
@@ -58,25 +66,24 @@ class Kernels:
             add=operator("linear_alpha_beta_residual"),
             norm_backward=operator("residual_rmsnorm_bwd"),
             gate_backward=operator("swiglu_bwd"),
-            first=rows.kernel("rms_scale"),
-            unrotate=rows.kernel("rope_bwd"),
         )
 
 
 @torch.no_grad()
-def first_norm(kernels: Kernels, x: torch.Tensor, gamma: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+def first_norm(x: torch.Tensor, gamma: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
     """g and rstd of a norm with no product before it."""
-    return rows.norm_scale(kernels.first, x, gamma, eps)
+    return rows.norm_scale(x, gamma, eps)
 
 
 def rotated(
-    kernels: Kernels, normed: Normed, gamma: torch.Tensor, w: torch.Tensor, table: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """RMSNorm, product with w [N, d], rotation of column pairs by table [M, N]: y [M, N]; and x, handed on."""
+    kernels: Kernels, normed: Normed, gamma: torch.Tensor, w: torch.Tensor, turns: Turns
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """RMSNorm, product with w [N, d], rotation of column pairs: queries [M, heads, head_dim], keys and values
+    [M, kv_heads, head_dim], which share one tensor's memory; and x, handed on."""
     if _wanted(normed.x, gamma, w):
-        return _Rotated.apply(kernels, *normed, gamma, w, table)
-    y: Any = kernels.rotate(normed.g, w, normed.rstd, table)
-    return y, normed.x
+        return _Rotated.apply(kernels, *normed, gamma, w, *turns)
+    y: Any = kernels.rotate(normed.g, w, normed.rstd, turns.table)
+    return *_parts(y, turns), normed.x
 
 
 def projected(
@@ -107,6 +114,11 @@ def gated(
     return Normed(*found) if next_gamma is not None else found
 
 
+def _parts(y: torch.Tensor, turns: Turns) -> list[torch.Tensor]:
+    sizes = [turns.heads, turns.kv_heads, turns.kv_heads]
+    return list(y.unflatten(-1, (-1, turns.head.shape[1])).split(sizes, 1))
+
+
 def _project(
     kernels: Kernels, a: torch.Tensor, w: torch.Tensor, x: torch.Tensor, gamma: torch.Tensor, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -124,21 +136,25 @@ def _down(
 
 class _Rotated(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, kernels: Kernels, x, g, rstd, gamma, w, table):  # type: ignore[override]
+    def forward(ctx: Any, kernels: Kernels, x, g, rstd, gamma, w, table, head, heads, kv_heads):  # type: ignore[override]
         y = kernels.rotate(g, w, rstd, table)
-        ctx.kernels = kernels
-        ctx.save_for_backward(x, rstd, gamma, w, table, y)
+        ctx.kernels, ctx.widths = kernels, tuple(n * head.shape[1] for n in (heads, kv_heads, kv_heads))
+        ctx.save_for_backward(x, rstd, gamma, w, head, y)
         ctx.set_materialize_grads(False)
-        return y, x.view_as(x)
+        return *_parts(y, Turns(table, head, heads, kv_heads)), x.view_as(x)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dy, dx):  # type: ignore[override]
-        x, rstd, gamma, w, table, y = ctx.saved_tensors
-        dz, total = rows.unrotate(ctx.kernels.unrotate, _given(dy, y), y, table)
+    def backward(ctx: Any, dq, dk, dv, dx):  # type: ignore[override]
+        x, rstd, gamma, w, head, y = ctx.saved_tensors
+        parts = [
+            y.new_zeros(len(y), n) if d is None else d.reshape(len(y), n).contiguous()
+            for d, n in zip((dq, dk, dv), ctx.widths, strict=True)
+        ]
+        dz, total = rows.qkv_unrotate(*parts, y, head)
         grad_x, c, grad_gamma = _through_norm(ctx.kernels, dz, w, x, gamma, rstd, total, _given(dx, x))
         grad_w = dz.t() @ c if ctx.needs_input_grad[5] else None
-        return None, grad_x, None, None, grad_gamma, grad_w, None
+        return None, grad_x, None, None, grad_gamma, grad_w, None, None, None, None
 
 
 class _Projected(torch.autograd.Function):

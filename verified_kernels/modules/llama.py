@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from .attention import attend, cache_of
-from .deferred import Kernels, Normed, first_norm, gated, projected, rotated
+from .deferred import Kernels, Normed, Turns, first_norm, gated, projected, rotated
 from .rotary import from_pairs, table, to_pairs
 from .swiglu import SwiGLUMLP
 
@@ -88,13 +88,16 @@ def run(blocks: Sequence[LlamaBlock], hidden_states: torch.Tensor, *positions: A
     attention, kernels = blocks[0].self_attn, blocks[0]._kernels
     x = _cast(hidden_states.reshape(-1, width).contiguous(), hidden_states)
     cos, sin = (_by_row(part.to(x.dtype), batch) for part in (cos, sin))
-    turning, still = attention.heads + attention.kv_heads, attention.kv_heads * attention.head_dim
-    angles = table(cos, sin, attention.head_dim, turning, still)
+    heads, kv_heads, head_dim = attention.heads, attention.kv_heads, attention.head_dim
+    turns = Turns(
+        table(cos, sin, head_dim, heads + kv_heads, kv_heads * head_dim), table(cos, sin, head_dim, 1), heads, kv_heads
+    )
     weights = [_Weights.of(block, x) for block in blocks]
-    normed = Normed(x, *first_norm(kernels, x, weights[0].norm, weights[0].eps))
+    normed = Normed(x, *first_norm(x, weights[0].norm, weights[0].eps))
     for block, these, following in zip(blocks, weights, [*weights[1:], None], strict=True):
-        qkv, x = rotated(kernels, normed, these.norm, these.qkv, angles)
-        attended = block.self_attn.attend(qkv.view(batch, tokens, -1), mask, cache)
+        *parts, x = rotated(kernels, normed, these.norm, these.qkv, turns)
+        q, k, v = (part.unflatten(0, (batch, tokens)) for part in parts)
+        attended = attend(q, k, v, mask, cache, block.self_attn.layer_idx).flatten(0, 1)
         normed = projected(kernels, attended, these.o, x, these.post_norm, these.post_eps)
         behind, eps = (following.norm, following.eps) if following else (None, 0.0)
         normed = gated(kernels, normed, these.post_norm, these.gate_up, these.down, behind, eps)  # type: ignore[assignment]
@@ -149,11 +152,6 @@ class _Attention(nn.Module):
         self.o_proj = nn.Linear(self.heads * self.head_dim, config.hidden_size, bias=False, device=device, dtype=dtype)
         self.register_state_dict_post_hook(_split)
         self.register_load_state_dict_pre_hook(_join)
-
-    def attend(self, qkv: torch.Tensor, mask: torch.Tensor | None, cache: Any) -> torch.Tensor:
-        """[batch, tokens, (heads + 2 kv_heads) * head_dim] to [batch * tokens, heads * head_dim]."""
-        q, k, v = qkv.unflatten(-1, (-1, self.head_dim)).split((self.heads, self.kv_heads, self.kv_heads), 2)
-        return attend(q, k, v, mask, cache, self.layer_idx).flatten(0, 1)
 
 
 _PARTS = ("q_proj.weight", "k_proj.weight", "v_proj.weight")

@@ -9,7 +9,6 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import rms_norm
 
-from ...templates.rows import RowKernel
 from ..operator import Operator
 from . import rows
 from .attention import attend, cache_of
@@ -45,7 +44,6 @@ class QKNormRoPE(nn.Module):
             operator("linear_qknorm_rope", "linear_qknorm_rope_q"),
             operator("linear_qknorm_rope_q"),
         )
-        self._backward = rows.kernel("qknorm_rope_bwd")
         self.register_state_dict_post_hook(_split)
         self.register_load_state_dict_pre_hook(_join)
 
@@ -73,7 +71,7 @@ class QKNormRoPE(nn.Module):
         if self.head_dim != HEAD_DIM or self.eps != EPS:
             return _reference(x, w, gamma, angles, self.eps)
         if torch.is_grad_enabled() and any(t.requires_grad for t in (x, w, gamma)):
-            return _Turned.apply(self._kept, self._backward, x, w, gamma, angles)
+            return _Turned.apply(self._kept, x, w, gamma, angles)
         found = self._plain(x, w, gamma.repeat(len(w) // HEAD_DIM), angles)
         return found[0] if isinstance(found, tuple) else found
 
@@ -106,9 +104,8 @@ class QKNormAttention(QKNormRoPE):
 
 class _Turned(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, kernel: Operator, backward: RowKernel, x, w, gamma, angles):  # type: ignore[override]
+    def forward(ctx: Any, kernel: Operator, x, w, gamma, angles):  # type: ignore[override]
         y, q = kernel(x, w, gamma.repeat(len(w) // HEAD_DIM), angles)
-        ctx.kernel = backward
         ctx.save_for_backward(x, w, gamma, angles, q)
         return y
 
@@ -116,9 +113,9 @@ class _Turned(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, dy):  # type: ignore[override]
         x, w, gamma, angles, q = ctx.saved_tensors
-        dq, grad_gamma = rows.qknorm_unrotate(ctx.kernel, dy.contiguous(), q, gamma, angles, EPS)
-        _, _, want_x, want_w, _, _ = ctx.needs_input_grad
-        return None, None, dq @ w if want_x else None, dq.t() @ x if want_w else None, grad_gamma.to(gamma.dtype), None
+        dq, grad_gamma = rows.qknorm_unrotate(dy.contiguous(), q, gamma, angles, EPS)
+        _, want_x, want_w, _, _ = ctx.needs_input_grad
+        return None, dq @ w if want_x else None, dq.t() @ x if want_w else None, grad_gamma.to(gamma.dtype), None
 
 
 def _reference(x: torch.Tensor, w: torch.Tensor, gamma: torch.Tensor, angles: torch.Tensor, eps: float) -> torch.Tensor:
