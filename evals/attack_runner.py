@@ -1,59 +1,39 @@
 """Runs the corpus of attacks through the gate, and says of each where it was caught.
 
-One file an exploit in `attacks/`, read as text and never imported.  Its docstring says which family of cheats it
-belongs to, which tier it attacks, where it should be refused and why; `@MARK@` in it stands for a file that it
-would create if it had its way.  Expected is a stage and a finding's code ("read: import"), or "checked": it
-passes as the honest kernel that it also is, and its attack has no effect.
+The stages without a GPU run side by side, and what passes them goes on to the GPU one at a time.
 
-`codasmith attacks` runs them, and so does `python -m codasmith.evals.attack_runner [NAME...]`.
+`codasmith attacks` does this, and so does `python -m codasmith.evals.attack_runner [NAME...]`.
 """
 
 from __future__ import annotations
 
-import ast
-import difflib
+import contextlib
+import os
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from importlib import resources
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from ..gate import CPU_STAGES, has_gpu
-from ..gate.pipeline import evaluate, session
-from ..gate.verdict import Tier, Verdict
+from ..gate import has_gpu
+from ..gate.pipe import ChildFailed
+from ..gate.pipeline import bare_kernels, evaluate, session
+from ..gate.verdict import Verdict
 from ..tasks import load_task
 from ..templates.schedule import SCHEDULES, Schedule
+from .attack_corpus import HARMLESS, Attack, attacks
+from .attack_results import summary
 
-HARMLESS = "checked"
 LIMIT_S = 45.0
 """Wall time of one compilation here: one attack never ends by itself."""
-
-
-@dataclass(frozen=True)
-class Attack:
-    """One file of the corpus."""
-
-    name: str
-    family: str
-    """"A1" to "F5", or "control"."""
-    title: str
-    task: str
-    tier: Tier
-    stage: str
-    """Where it should be refused; empty where it passes without effect."""
-    code: str
-    why: str
-    text: str
-
-    @property
-    def needs_gpu(self) -> bool:
-        return bool(self.stage) and self.stage not in CPU_STAGES
-
-    def source(self, mark: Path) -> str:
-        return self.text.replace("@MARK@", str(mark))
+GRACE_S = 15.0
+"""What attacks under way have, once the time is up, before they are given up."""
+TIMED = 1
+"""How many of its task's shapes an attack is timed on."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +44,7 @@ class Outcome:
     verdict: Verdict
     marked: bool
     """Whether it left its mark: something of it ran that should not have, or reached where it should not."""
+    seconds: float = 0.0
 
     @property
     def found(self) -> str:
@@ -74,83 +55,55 @@ class Outcome:
         return f"{stage}: {finding.code}"
 
     @property
+    def later(self) -> bool:
+        """Whether only a GPU can catch it, and there was none."""
+        return self.attack.needs_gpu and self.verdict.status == "checked"
+
+    @property
     def expected(self) -> str:
         attack = self.attack
-        if not attack.stage or (attack.needs_gpu and self.verdict.status == "checked"):
-            return HARMLESS
-        return f"{attack.stage}: {attack.code}"
+        return HARMLESS if not attack.stage or self.later else f"{attack.stage}: {attack.code}"
 
     @property
     def as_expected(self) -> bool:
         return self.found == self.expected and not self.marked
 
+    @property
+    def outcome(self) -> str:
+        """ "caught", "no effect", "left to a GPU" or "unexpected"."""
+        if not self.as_expected:
+            return "unexpected"
+        if self.later:
+            return "left to a GPU"
+        return "caught" if self.attack.stage else "no effect"
+
     def data(self) -> dict[str, Any]:
         a = self.attack
+        stage, _, code = self.found.partition(": ")
         return {
             **{"name": a.name, "family": a.family, "tier": a.tier, "title": a.title, "expected": self.expected},
-            **{"found": self.found, "marked": self.marked, "as_expected": self.as_expected},
+            **{"outcome": self.outcome, "found": self.found, "stage": stage if code else "", "code": code},
+            **{"marked": self.marked, "as_expected": self.as_expected, "seconds": round(self.seconds, 2)},
+            **{"note": self.verdict.note, "digest": a.digest},
         }
 
     def __str__(self) -> str:
         a = self.attack
-        said = "has no effect" if not a.stage and self.found == HARMLESS else f"caught at {self.found}"
-        if a.needs_gpu and self.verdict.status == "checked":
-            said = f"passed the CPU stages; on a GPU it should be caught at {a.stage}"
-        if not self.as_expected:
-            said = f"UNEXPECTED: {self.found}, not {self.expected}{', and it left its mark' * self.marked}"
-        return f"{a.family:<8} {a.name:<34} {said}"
-
-
-def attacks(names: Iterable[str] = ()) -> list[Attack]:
-    """The corpus in order of names, or those named. Raises ValueError for a damaged file or an unknown name."""
-    folder = resources.files("codasmith.evals") / "attacks"
-    found = {
-        file.name.removesuffix(".py"): _parse(file.name.removesuffix(".py"), file.read_text(encoding="utf-8"))
-        for file in sorted(folder.iterdir(), key=lambda f: f.name)
-        if file.name.endswith(".py")
-    }
-    for name in names:
-        if name not in found:
-            near = ", ".join(difflib.get_close_matches(name, found, 3, 0.3)) or "without a name, all are run"
-            raise ValueError(f"there is no attack called {name}; near it: {near}")
-    return [found[name] for name in names or found]
-
-
-def _parse(name: str, text: str) -> Attack:
-    first, *rest = (ast.get_docstring(ast.parse(text)) or "").split("\n")
-    fields = dict(line.split(": ", 1) for line in rest if ": " in line)
-    family, _, title = first.partition(". ")
-    missing = {"task", "tier", "expect", "why"} - set(fields)
-    if missing or not title:
-        raise ValueError(f"the attack {name} has no {', '.join(sorted(missing)) or 'title'} in its docstring")
-    stage, _, code = fields["expect"].partition(": ")
-    if stage == HARMLESS:
-        stage = ""
-    elif not code:
-        raise ValueError(f"the attack {name} expects {fields['expect']!r}; write a stage and a code, or {HARMLESS}")
-    tier = cast(Tier, fields["tier"])
-    return Attack(name, family, title, fields["task"], tier, stage, code, fields["why"], text)
+        said = {
+            "caught": f"caught at {self.found}",
+            "no effect": "has no effect",
+            "left to a GPU": f"passed the CPU stages; on a GPU it should be caught at {a.stage}",
+            "unexpected": f"UNEXPECTED: {self.found}, not {self.expected}{', and it left its mark' * self.marked}",
+        }
+        return f"{a.family:<8} {a.name:<34} {said[self.outcome]}"
 
 
 def run(
     attack: Attack, folder: Path, *, cpu_only: bool = True, schedules: Sequence[Schedule] = SCHEDULES[:1]
 ) -> Outcome:
     """Put one attack through the gate. folder: where its mark would be, empty."""
-    mark = folder / attack.name
-    compiler = session().compiler
-    before, compiler.limit_s = compiler.limit_s, LIMIT_S
-    try:
-        evaluation = evaluate(
-            load_task(attack.task),
-            attack.source(mark),
-            tier=attack.tier,
-            cpu_only=cpu_only,
-            schedules=schedules,
-            compile_baseline=False,
-        )
-    finally:
-        compiler.limit_s = before
-    return Outcome(attack, evaluation.verdict, mark.exists())
+    with _patience():
+        return _through(attack, folder, cpu_only, schedules)
 
 
 def run_all(
@@ -158,29 +111,91 @@ def run_all(
     *,
     cpu_only: bool = True,
     say: Callable[[str], None] = print,
+    keep: Callable[[Outcome], None] = lambda outcome: None,
     limit_s: float | None = None,
 ) -> list[Outcome]:
-    """Put attacks through the gate one after another, a line each; begins none after limit_s seconds."""
+    """Put attacks through the gate, a line each as it is decided, and `keep` called with it.
+
+    limit_s: none is begun after so many seconds, and what is not decided GRACE_S later is given up.
+    """
     outcomes: list[Outcome] = []
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="codasmith-attacks-") as folder:
-        for attack in chosen:
-            if limit_s is not None and time.monotonic() - started > limit_s:
-                say(f"the time is up: {len(chosen) - len(outcomes)} of {len(chosen)} were not begun")
-                break
-            outcomes.append(run(attack, Path(folder), cpu_only=cpu_only))
-            say(str(outcomes[-1]))
+    started, given_up = time.monotonic(), threading.Event()
+
+    def time_is_up() -> bool:
+        return limit_s is not None and time.monotonic() - started > limit_s
+
+    def give_up() -> None:
+        given_up.set()
+        session().compiler.limit_s = 1.0
+        session().close()  # whoever waits for the compile server or the referee hears that it has ended
+
+    watchdog = threading.Timer((limit_s or 0) + GRACE_S, give_up)
+    watchdog.daemon = True
+    with (
+        tempfile.TemporaryDirectory(prefix="codasmith-attacks-") as folder,
+        _patience(),
+        ThreadPoolExecutor(min(16, len(os.sched_getaffinity(0))) + 2) as pool,
+    ):
+        if limit_s is not None:
+            watchdog.start()
+        ready = None if cpu_only else pool.submit(_prepare, chosen)
+
+        def check(attack: Attack) -> Outcome | None:
+            return None if time_is_up() else _through(attack, Path(folder), True)
+
+        def judged(checked: Outcome | None) -> Outcome | None:
+            if checked is None or ready is None or checked.verdict.status != "checked":
+                return checked
+            if time_is_up():
+                return None
+            ready.result()
+            outcome = _through(checked.attack, Path(folder), False)
+            return replace(outcome, seconds=outcome.seconds + checked.seconds)
+
+        for future in as_completed([pool.submit(check, attack) for attack in chosen]):
+            outcome = judged(future.result())
+            if outcome is not None and not given_up.is_set():
+                outcomes.append(outcome)
+                keep(outcome)
+                say(str(outcome))
+    watchdog.cancel()
+    if len(outcomes) < len(chosen):
+        say(f"the time is up: {len(chosen) - len(outcomes)} of {len(chosen)} were not decided")
     return outcomes
 
 
-def summary(outcomes: Sequence[Outcome], chosen: int) -> str:
-    """How many of those chosen came out as expected, attacks and controls apart."""
-    right = [o for o in outcomes if o.as_expected]
-    controls = sum(o.attack.family == "control" for o in right)
-    later = sum(o.attack.needs_gpu and o.verdict.status == "checked" for o in outcomes)
-    text = f"{len(right)} of {chosen} as expected: {len(right) - controls} attacks and "
-    text += f"{controls} control{'s' * (controls != 1)}"
-    return text + (f"; {later} of them can only be caught on a GPU" if later else "")
+def _through(attack: Attack, folder: Path, cpu_only: bool, schedules: Sequence[Schedule] = SCHEDULES[:1]) -> Outcome:
+    mark, started = folder / attack.name, time.monotonic()
+    task = load_task(attack.task)
+    evaluation = evaluate(
+        task,
+        attack.source(mark),
+        tier=attack.tier,
+        cpu_only=cpu_only,
+        schedules=schedules,
+        workloads=task.workloads("bf16")[:TIMED],
+        compile_baseline=False,
+    )
+    return Outcome(attack, evaluation.verdict, mark.exists(), time.monotonic() - started)
+
+
+@contextlib.contextmanager
+def _patience() -> Iterator[None]:
+    compiler = session().compiler
+    before, compiler.limit_s = compiler.limit_s, LIMIT_S
+    try:
+        yield
+    finally:
+        compiler.limit_s = before
+
+
+def _prepare(chosen: Sequence[Attack]) -> None:
+    """Compile what every attack is measured against, and start the referee, while attacks are read."""
+    for name in dict.fromkeys(a.task for a in chosen if not a.stage or a.needs_gpu):
+        for source, signature in bare_kernels(load_task(name), "bf16"):
+            session().compiler.submit(source, signature)
+    with contextlib.suppress(ChildFailed):  # judging says so, of the attack that it is about
+        _ = session().referee
 
 
 def main() -> None:
@@ -189,7 +204,7 @@ def main() -> None:
     except ValueError as error:
         raise SystemExit(str(error)) from None
     outcomes = run_all(chosen, cpu_only=not has_gpu())
-    print(summary(outcomes, len(chosen)))
+    print(summary([o.data() for o in outcomes], len(chosen)))
     raise SystemExit(not all(o.as_expected for o in outcomes))
 
 
