@@ -18,7 +18,7 @@ from pathlib import Path
 
 from codasmith import verified_kernels
 from codasmith.evals import mutate
-from codasmith.evals.attack_runner import attacks
+from codasmith.evals.attack_corpus import attacks
 from codasmith.gate.read import read_stage
 from codasmith.tasks import catalogue
 

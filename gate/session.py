@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ class Session:
     def __init__(self) -> None:
         self.compiler = Compiler(reserve=True)
         self._referee: Child | None = None
+        self._starting = threading.Lock()
         atexit.register(self.close)
 
     def __enter__(self) -> Session:
@@ -29,9 +31,10 @@ class Session:
 
     @property
     def referee(self) -> Child:
-        if self._referee is None or not self._referee.alive:
-            self._referee = Child("codasmith.gate.referee", start_s=180)
-        return self._referee
+        with self._starting:
+            if self._referee is None or not self._referee.alive:
+                self._referee = Child("codasmith.gate.referee", start_s=180)
+            return self._referee
 
     def judge(self, job: dict[str, Any], progress: Callable[[str, str], None]) -> list[StageResult]:
         """Send a job and wait for its stages. Raises ChildFailed where the referee itself fails."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from codasmith import verified_kernels
-from codasmith.evals.attack_runner import attacks
+from codasmith.evals.attack_corpus import attacks
 from codasmith.gate import contain
 from codasmith.gate.pipeline import evaluate, session
 from codasmith.tasks import Workload, load_task

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from codasmith import gate, verified_kernels
-from codasmith.evals.attack_runner import attacks
+from codasmith.evals.attack_corpus import attacks
 from codasmith.gate import sanitizer
 from codasmith.gate.compile import compile_stage
 from codasmith.gate.pipeline import evaluate, session
