@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..gate.verdict import Finding
 from .history import Attempt
 from .measured import measured
 from .rendering import cut, fence, one_line, render
+from .wrong_values import KNOWN, family_of, wrong_values
 
 if TYPE_CHECKING:
     from ..tasks import Task
@@ -54,25 +57,35 @@ def feedback(attempt: Attempt, *, target: str | None = None, retry: bool = True,
     verdict = attempt.verdict
     if verdict is None:
         raise ValueError(f"attempt {attempt.number} has no verdict to speak of")
-    finding = verdict.finding
-    stage = next((s for s in verdict.stages if s.outcome == "failed"), None)
-    return render(
+    if verdict.ok:
+        told = {"tax": verdict.tax, "target": target, "measured": measured(verdict, task)}
+        return _even(render("feedback.j2", repeats=attempt.repeats, ok=True, **told))
+    finding = verdict.finding or Finding(code="gate", message=verdict.note)
+    stage = next((s.stage for s in verdict.stages if s.outcome == "failed"), "gate")
+    numeric = "kernel_max" in finding.details or "worst" in finding.details
+    text = render(
         "feedback.j2",
         repeats=attempt.repeats,
         retry=retry,
-        ok=verdict.ok,
-        tax=verdict.tax,
-        target=target,
-        measured=measured(verdict, task) if verdict.ok else [],
+        ok=False,
         passed=[s.stage for s in verdict.stages if s.outcome == "passed"],
-        stage=stage.stage if stage else "gate",
-        output=one_line(finding.output) if finding and finding.output else None,
-        message=fence(cut(finding.message if finding else verdict.note, DETAIL_CHARS)),
-        remedy=fence(cut(finding.remedy, DETAIL_CHARS)) if finding and finding.remedy else "",
-        line=finding.line if finding else None,
-        quoted=_quoted(attempt.source, finding.line) if finding else "",
-        details=_details(finding.details) if finding and finding.details else "",
+        stage=stage,
+        code=finding.code,
+        output=one_line(finding.output) if finding.output else None,
+        message=fence(cut(finding.message, DETAIL_CHARS)),
+        remedy=fence(cut(finding.remedy, DETAIL_CHARS)) if finding.remedy else "",
+        line=finding.line,
+        quoted=_quoted(attempt.source, finding.line),
+        seen=wrong_values(finding.details, finding.message) if numeric else [],
+        family=family_of(finding.details),
+        details=_details(finding.details, KNOWN if numeric else ()),
     )
+    return _even(text)
+
+
+def _even(text: str) -> str:
+    """One empty line where the templates leave several."""
+    return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def _answer(attempt: Attempt) -> str:
@@ -89,9 +102,12 @@ def _quoted(source: str | None, line: int | None) -> str:
     return fence(cut(lines[line - 1].strip(), 400))
 
 
-def _details(details: dict[str, Any]) -> str:
+def _details(details: dict[str, Any], told: Sequence[str]) -> str:
+    """All that the lines above have not told of; "" where nothing is left."""
     parts = []
     for key, value in details.items():
+        if key in told:
+            continue
         text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
         parts.append(f"{key}: {text}")
-    return fence(cut("\n".join(parts), DETAIL_CHARS))
+    return fence(cut("\n".join(parts), DETAIL_CHARS)) if parts else ""
