@@ -34,7 +34,8 @@ def wrong(source: str, attempt: int) -> str:
 
 
 def answer(prompt: str) -> str:
-    task = re.search(r"^# Task: (\w+)", prompt, re.M)
+    asked = prompt.partition("\n===== user =====\n")[2]  # before it stand the rules, with an example's task among them
+    task = re.search(r"^# Task: (\w+)", asked, re.M)
     attempt = prompt.count("\n===== assistant =====\n") + 1
     source = right(task[1]) if task else None
     if task is None or source is None:

@@ -1,4 +1,4 @@
-"""`codasmith eval`, `evals` and `attacks`: score models, generate held-out tasks, show, merge, attack the gate."""
+"""`codasmith eval`, `evals` and `attacks`: score models, generate held-out tasks, show, merge, publish, attack the gate."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of 
 def add_to(app: typer.Typer) -> None:
     app.command("eval")(evaluate)
     app.command("attacks")(commands_attacks.attacks)
-    group = typer.Typer(help="Eval sets and runs: list, generate, report, merge.", no_args_is_help=True)
+    group = typer.Typer(help="Eval sets and runs: list, generate, report, merge, publish.", no_args_is_help=True)
     group.command("list")(show_set)
     group.command("generate")(generate)
     group.command("report")(report)
     group.command("merge")(merge)
+    group.command("publish")(publish)
     app.add_typer(group, name="evals")
 
 
@@ -74,7 +75,7 @@ def evaluate(
     ] = None,
     workers: Annotated[int, typer.Option("--workers", help="Samples at a time; the GPU takes one at a time.")] = 4,
     limit_s: Annotated[
-        float | None, typer.Option("--limit-s", help="Begin no further sample after so many seconds.")
+        float | None, typer.Option("--limit-s", help="Ask and judge nothing more after so many seconds; go on later.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The run's folder; runs/eval-SET by default.")] = None,
     shard: Annotated[
@@ -144,6 +145,20 @@ def merge(
         _finish(voice, "evals merge", write_results(folder), folder, [])
 
 
+def publish(
+    run: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folder of a run, or those of its parts.")],
+    out: Annotated[Path, typer.Option("--out", help="Where to publish, such as docs/results/NAME.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Join a run's parts and keep what is worth publishing: scores, rows, page, and the journals in one archive."""
+    with speaking(as_json) as voice:
+        from . import publish as publishing
+        from .run_folder import RunFolder
+
+        results = publishing.publish(run, out)
+        _finish(voice, "evals publish", results, RunFolder(out), [])
+
+
 def show_set(eval_set: SetOption = "coda-epilogue-v1", as_json: JsonOption = False) -> None:
     """List the tasks of an eval set."""
     with speaking(as_json) as voice:
@@ -193,7 +208,9 @@ def _finish(voice: Voice, command: str, results: Results, folder: RunFolder, unf
     code = MACHINE_CANNOT if unfinished else 0
     if not results.scores:
         reason = f" ({unfinished[0].reason})" if unfinished else ""
-        raise UserMistake(f"no sample of the run in {folder.path} is finished yet{reason}; go on with the same command")
+        raise UserMistake(
+            f"nothing of the run in {folder.path} is finished for every contestant yet{reason}; go on with the same command"
+        )
     document = {
         "command": command,
         "exit_code": code,

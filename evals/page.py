@@ -15,11 +15,13 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from ..agent.history import Attempt, History
-from ..agent.journal import read
+from ..agent.history import History
 from ..agent.rendering import cut, environment, packaged
 from . import charts, table
+from .archive import ARCHIVE, events_of
+from .asked import command_of
 from .charts import Axis, nice_ticks
+from .complete import complete
 from .results import Cell, Results, best_sample, label
 from .rows import Row
 from .scores import FAST, WITHIN, Group, Score
@@ -36,6 +38,7 @@ def render_page(results: Results, rows: Sequence[Row], folder: Path) -> str:
     contestants = {name: found for name, found in by.items() if found}
     cells = {(c.task, c.contestant): c for c in results.cells}
     names = [e.name for e in results.eval_set.tasks if any((e.name, c) in cells for c in contestants)]
+    scored = complete(results.run, results.eval_set, rows).rows
     script = _file("page.js")
     return (
         _templates()
@@ -53,7 +56,9 @@ def render_page(results: Results, rows: Sequence[Row], folder: Path) -> str:
             anchor=_anchor,
             breakable=lambda name: name.replace(":", ":\u200b").replace("-", "-\u200b"),
             details=_details(contestants, folder),
-            charts=_charts(results, contestants),
+            charts=_charts(results, {n: [r for r in scored if label(r) == n] for n in contestants}),
+            command=command_of(results.run),
+            archive=ARCHIVE if (folder / ARCHIVE).is_file() else None,
             table=table,
             style=Markup(_file("page.css")),
             script=Markup(script),
@@ -194,7 +199,7 @@ def _details(contestants: dict[str, list[Row]], folder: Path) -> list[dict[str, 
             tasks.setdefault(row.task, []).append(row)
         for task, samples in tasks.items():
             best = best_sample(samples)
-            attempts = _attempts(folder / best.journal) if best.journal else []
+            attempts = History(events_of(folder, best.journal)).attempts if best.journal else []
             chosen = next((a for a in attempts if a.number == best.best), None)
             left_out = max(0, len(attempts) - SHOWN_ATTEMPTS)
             found.append(
@@ -209,12 +214,6 @@ def _details(contestants: dict[str, list[Row]], folder: Path) -> list[dict[str, 
                 }
             )
     return found
-
-
-def _attempts(journal: Path) -> list[Attempt]:
-    if not journal.is_file():
-        return []
-    return History(read(journal)[0]).attempts
 
 
 def _shade(cell: Cell, measured: bool) -> str:

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from .compare import Pair
+from .complete import Complete, complete
 from .evalset import EvalSet, LoadedSet, read_set
 from .rows import Row
 from .run_folder import RunFolder, RunSpec
@@ -58,6 +59,8 @@ class Results(BaseModel):
     """What a careful reader must know: what was not measured, what is missing, what differs between rows."""
     environments: tuple[dict[str, str], ...]
     """GPU, driver and versions of the rows; more than one is said in the notes."""
+    unscored: tuple[str, ...] = ()
+    """Tasks that the run has not finished for every contestant."""
     scores: tuple[Score, ...]
     pairs: tuple[Pair, ...]
     cells: tuple[Cell, ...]
@@ -68,14 +71,16 @@ def results_of(spec: RunSpec, eval_set: EvalSet, rows: list[Row]) -> Results:
     entries = {e.name: e for e in eval_set.tasks if spec.tasks is None or e.name in spec.tasks}
     rows = sorted((r for r in rows if r.task in entries), key=lambda r: r.key)
     published = [name for name, entry in entries.items() if entry.known]
-    scores, pairs = score_rows(rows, cpu_only=spec.cpu_only, published=published)
+    whole = complete(spec, eval_set, rows)
+    scores, pairs = score_rows(whole.rows, cpu_only=spec.cpu_only, published=published)
     environments = {json.dumps(r.environment, sort_keys=True): r.environment for r in rows if r.environment}
     return Results(
         run=spec,
         eval_set=eval_set,
         measured=not spec.cpu_only,
-        notes=tuple(_notes(spec, eval_set, rows, scores, len(entries), len(published), len(environments))),
+        notes=tuple(_notes(spec, eval_set, rows, whole, scores, len(entries), len(published), len(environments))),
         environments=tuple(environments[key] for key in sorted(environments)),
+        unscored=whole.unscored,
         scores=tuple(scores),
         pairs=tuple(pairs),
         cells=tuple(_cells(rows, spec.cpu_only)),
@@ -132,6 +137,7 @@ def _notes(
     spec: RunSpec,
     eval_set: EvalSet,
     rows: list[Row],
+    whole: Complete,
     scores: list[Score],
     tasks: int,
     published: int,
@@ -147,15 +153,8 @@ def _notes(
         )
     if not spec.cpu_only:
         notes.append("Answers that say the same are one kernel, judged once: its times stand in each of their rows.")
+    notes += whole.notes
     counts = Counter((r.model, r.tier) for r in rows)
-    for tier in spec.tiers:
-        for model in spec.models:
-            made, asked = counts[model, tier], tasks * spec.samples
-            if made != asked:
-                notes.append(
-                    f"{model} ({tier}): {made} of {asked} samples are there; its scores are of those alone, and not "
-                    "comparable with whole ones."
-                )
     silent = Counter((r.model, r.tier) for r in rows if r.ended == "model")
     for (model, tier), count in sorted(silent.items()):
         notes.append(
@@ -163,15 +162,18 @@ def _notes(
             "which counts against it; `codasmith journal show` on their journals says why."
         )
     for model, tier in sorted(counts):
-        if model in TRANSLATORS and counts[model, tier] < tasks and spec.shard == "1/1":
+        if model in TRANSLATORS and whole.asked[model, tier] < tasks and spec.shard == "1/1":
             notes.append(
-                f"{model} has rows of {counts[model, tier]} of {tasks} tasks, for it knows those of one product alone; "
-                "comparisons in pairs are on the tasks that both have."
+                f"{model} is asked for {whole.asked[model, tier]} of {tasks} tasks, for it knows those of one product "
+                "alone; comparisons in pairs are on the tasks that both have."
             )
     if spec.shard != "1/1":
         notes.append(f"This is part {spec.shard} of a run; merge the parts before comparing.")
     if environments > 1:
-        notes.append(f"The rows come from {environments} different machines or versions; times between them differ.")
+        notes.append(
+            f"The rows come from {environments} different machines or versions of software, the gate included; times "
+            "between them differ."
+        )
     if published:
         notes.append(
             f"Of {published} tasks a solution, or nearly one, is public in quack's library; models may have read it."

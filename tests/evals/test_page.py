@@ -6,6 +6,7 @@ from codasmith.evals.page import fast_curve
 from codasmith.evals.results import NOT_MEASURED, Results, results_of, write_results
 from codasmith.evals.run_folder import RunFolder
 from codasmith.evals.runs import run
+from codasmith.evals.scores import score_rows
 from codasmith.evals.table import show
 from rich.console import Console
 
@@ -118,12 +119,29 @@ def test_without_a_gpu_nothing_is_said_of_speed(checked):
     assert not results.measured and all(s.speedup_all is None for s in results.scores)
 
 
-def test_partial_results_are_scored_and_called_partial(measured, four):
-    folder, _ = measured
-    rows = [r for r in folder.rows() if not (r.model == "m" and r.sample == 2)]
+def test_of_a_run_that_was_stopped_only_what_every_contestant_has_is_scored(measured, four):
+    folder, whole = measured
+    lacking = [("m", "rmsnorm_swiglu", 1), ("m", "rmsnorm_swiglu", 2), (Hostile.name, "linear_lse", 2)]
+    rows = [r for r in folder.rows() if (r.model, r.task, r.sample) not in lacking]
     results = results_of(folder.spec(), four.spec, rows)
-    assert any(n.startswith("m (closed): 4 of 8 samples are there") for n in results.notes)
-    assert next(s for s in results.scores if s.model == "m").samples == 4
+    assert results.unscored == ("rmsnorm_swiglu",) and not whole.unscored
+    counted = [r for r in rows if r.task != "rmsnorm_swiglu" and (r.task, r.sample) != ("linear_lse", 2)]
+    alone = score_rows(counted, published=[e.name for e in four.spec.tasks if e.known])
+    assert (list(results.scores), list(results.pairs)) == alone
+    assert {s.label: s.samples for s in results.scores if s.label in ("m", Hostile.name)} == {"m": 5, Hostile.name: 5}
+    notes = " ".join(results.notes)
+    assert "3 of 28 samples were not made" in notes and "are scored: 3 tasks" in notes
+    assert "Not scored, 1 tasks: rmsnorm_swiglu." in notes and "m (closed): 6 of 8 samples are there." in notes
+    assert {c.task for c in results.cells} == set(four.tasks), "what is there is shown"
+    assert not any("not finished" in n for n in whole.notes)
+
+
+def test_a_contestant_without_any_row_keeps_nobody_from_being_scored(measured, four):
+    folder, _ = measured
+    rows = [r for r in folder.rows() if r.model != "m"]
+    results = results_of(folder.spec(), four.spec, rows)
+    assert not results.unscored and "m (closed): 0 of 8 samples are there; it is not scored." in results.notes
+    assert {s.tasks for s in results.scores} == {4}
 
 
 def test_samples_that_ended_for_want_of_an_answer_are_noted(measured, four):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from codasmith.agent.models import Message
 from codasmith.agent.models.command import as_text
-from codasmith.agent.prompt import task_text
+from codasmith.agent.prompt import system_text, task_text
 from codasmith.gate.interpret import interpret_stage
 from codasmith.gate.read import read_stage
 from codasmith.tasks import catalogue
@@ -25,10 +25,12 @@ def judged(task, text):
 
 
 def conversation(task, answers):
-    turns = [Message(role="system", content="Rules."), Message(role="user", content=task_text(task))]
+    turns = [Message(role="system", content=system_text(task)), Message(role="user", content=task_text(task))]
     for answer in answers:
         turns += [Message(role="assistant", content=answer), Message(role="user", content="It is off.")]
-    return as_text(turns)
+    text = as_text(turns)
+    assert text.count("# Task: ") > 1, "the example's task stands there too"
+    return text
 
 
 @pytest.mark.parametrize("skill", [scripted.SURE, scripted.CORRECTED, scripted.LOST])
@@ -47,4 +49,4 @@ def test_answers_are_right_and_wrong_as_its_skill_says(skill):
 def test_every_task_has_a_skill_and_all_three_occur():
     skills = [scripted.skill(n) for n in TASKS if scripted.right(n)]
     assert len(skills) == len(TASKS) and set(skills) == {scripted.SURE, scripted.CORRECTED, scripted.LOST}
-    assert scripted.answer("# Task: nothing\n") == "I know no such task."
+    assert scripted.answer("===== system =====\n\n===== user =====\n# Task: nothing\n") == "I know no such task."
