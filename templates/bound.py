@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -20,57 +20,86 @@ def bound(kernel: Kernel, inputs: dict[str, Any]) -> Launch:
     """A launch on the current stream for all inputs of these shapes, dtypes and device. Never waits for the GPU."""
     signature = kernel.signature
     sizes, device = bind(signature, inputs), inputs[signature.a].device
-    place = {(0, name): i for i, name in enumerate(signature.inputs)}
+    text = {(0, name): f"v{i}" for i, name in enumerate(signature.inputs)}  # what stands for a tensor in the launch
     selected = {sink.name for sink in signature.sinks if sink.join == "select"}
-    allocations: list[Callable[[], torch.Tensor]] = []
+    made: dict[str, Callable[[], torch.Tensor]] = {}
     for name in signature.outputs:
         if name in signature.accumulates:
-            place[1, name] = place[0, name]
+            text[1, name] = text[0, name]
             continue
-        place[1, name] = len(signature.inputs) + len(allocations)
-        spec = signature.tensors[name]
-        allocations.append(_allocation(spec.size(sizes), TORCH_DTYPES[spec.dtype], device, name in selected))
-    new = len(allocations)
+        spec, text[1, name] = signature.tensors[name], f"o{len(made)}"
+        made[text[1, name]] = _allocation(spec.size(sizes), TORCH_DTYPES[spec.dtype], device, name in selected)
+    new = tuple(made)
     if kernel.joined:
         for field, shape in workspace_shapes(signature, *product_shape(signature, inputs)).items():
-            place[2, field] = len(signature.inputs) + len(allocations)
-            allocations.append(_allocation(shape, torch.float32, device, False))
-    a, b = place[0, signature.a], place[0, signature.b]
-    # Where there is no main store or load, the place behind the last tensor holds None.
-    nothing = len(signature.inputs) + len(allocations)
-    c = place[0, signature.c] if signature.c else nothing
-    d = place[1, signature.d] if signature.d else nothing
-    fields = [(nothing if source is None else place[source, name], batch) for source, name, batch in kernel.places]
-    joins = [(join, place[2, field], place[1, name]) for join, field, name in kernel.joined]
-    gemm, scheduler, transposed = kernel.gemm, kernel.scheduler(device.index), signature.a_transposed
-    index = device.index
+            text[2, field] = f"o{len(made)}"
+            made[text[2, field]] = _allocation(shape, torch.float32, device, False)
+    known: dict[str, Any] = {f"make_{name}": allocate for name, allocate in made.items()}
 
-    def launch(values: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
-        if _current_device() != index:
-            with torch.cuda.device(device):
+    def viewed(name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> str:
+        """A view of an input, as the compiled call wants it."""
+        place = f"_{len(known)}"
+        known["shape" + place], known["strides" + place] = shape, strides
+        return f"view({text[0, name]}, shape{place}, strides{place}, 0)"
+
+    def field(source: int | None, name: str, batch: bool) -> str:
+        if source is None:
+            return "None"
+        if not batch:
+            return text[source, name]
+        shape = (1, *inputs[name].shape)
+        return viewed(name, shape, _strides(shape))
+
+    a = text[0, signature.a]
+    if signature.a_transposed:
+        rows, columns = inputs[signature.a].shape
+        a = viewed(signature.a, (columns, rows), (1, columns))
+    c = text[0, signature.c] if signature.c else "None"
+    d = text[1, signature.d] if signature.d else "None"
+    fields = "".join(f"{field(*place)}, " for place in kernel.places)
+    lines = [
+        f"{''.join(f'{text[0, name]}, ' for name in signature.inputs)}= values",
+        *(f"{name} = make_{name}()" for name in made),
+        f"gemm({a}, {text[0, signature.b]}, {d}, {c}, ({fields}), scheduler, None, None, None)",
+    ]
+    for i, (join, partials, output) in enumerate(kernel.joined):
+        known[f"join{i}"] = join
+        lines.append(f"join{i}({text[2, partials]}, {text[1, output]})")
+    lines.append(f"return ({''.join(f'{name}, ' for name in new)})")
+    known.update(view=_view, gemm=kernel.gemm, scheduler=kernel.scheduler(device.index))
+    known.update(current=_current_device, index=device.index, on=partial(torch.cuda.device, device))
+    return _written(tuple(lines), tuple(known))(**known)
+
+
+@cache
+def _written(lines: tuple[str, ...], known: tuple[str, ...]) -> Callable[..., Launch]:
+    """The launch's lines as a function of what they use: Python that loops over its arguments costs twice as much.
+
+    Of a kernel all shapes share it.  The names in the lines are made above; nothing of a candidate stands in them.
+    """
+    body = "".join(f"        {line}\n" for line in lines)
+    source = f"""def bind({", ".join(known)}):
+    def launch(values):
+        if current() != index:
+            with on():
                 return launch(values)
-        made = [allocate() for allocate in allocations]
-        tensors = (*values, *made, None)
-        gemm(
-            tensors[a].t() if transposed else tensors[a],
-            tensors[b],
-            tensors[d],
-            tensors[c],
-            tuple([tensors[i].unsqueeze(0) if batch else tensors[i] for i, batch in fields]),
-            scheduler,
-            None,
-            None,
-            None,
-        )
-        for join, partials, output in joins:
-            join(tensors[partials], tensors[output])
-        return tuple(made[:new])
-
-    return launch
+{body}    return launch
+"""
+    space: dict[str, Any] = {}
+    exec(source, space)
+    return space["bind"]
 
 
-def _current_device() -> int:
-    return torch._C._cuda_getDevice()
+_current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+# What torch.compile's generated code calls: past the dispatcher, and the view has no part in autograd.
+_view = getattr(torch._C._dynamo.guards, "_reinterpret_tensor", lambda t, size, stride, _: t.as_strided(size, stride))
+
+
+def _strides(shape: Sequence[int]) -> tuple[int, ...]:
+    strides = [1] * len(shape)
+    for i in range(len(shape) - 1, 0, -1):
+        strides[i - 1] = strides[i] * shape[i]
+    return tuple(strides)
 
 
 def _allocation(
@@ -83,7 +112,4 @@ def _allocation(
     quick = getattr(torch._C._dynamo.guards, f"_empty_strided_{device.type}", None)
     if quick is None:
         return partial(torch.empty, shape, dtype=dtype, device=device)
-    strides = [1] * len(shape)
-    for i in range(len(shape) - 1, 0, -1):
-        strides[i - 1] = strides[i] * shape[i]
-    return partial(quick, tuple(shape), tuple(strides), dtype)
+    return partial(quick, tuple(shape), _strides(shape), dtype)
