@@ -239,6 +239,23 @@ def test_the_loss_is_that_of_cross_entropy(monkeypatch, reduction, blocks):
         close(module(x, target).flatten(), found[1][0])
 
 
+@pytest.mark.parametrize("frozen", ["weight", "x"])
+def test_a_frozen_side_of_the_loss_gets_no_gradient_and_the_other_the_same(monkeypatch, frozen):
+    monkeypatch.setattr(loss, "LOGITS", 24 * 128)
+    torch.manual_seed(0)
+    module, x, target = LinearCrossEntropy(16, 24), torch.randn(300, 16), torch.randint(0, 24, (300,))
+    v, w = x.clone().requires_grad_(), module.weight.detach().clone().requires_grad_()
+    cross_entropy(v @ w.T, target).backward()
+    x.requires_grad_(frozen == "weight")
+    module.weight.requires_grad_(frozen == "x")
+    (3 * module(x, target)).backward()
+    mine, theirs, none = (
+        (x.grad, v.grad, module.weight.grad) if frozen == "weight" else (module.weight.grad, w.grad, x.grad)
+    )
+    close(mine, 3 * theirs)
+    assert none is None
+
+
 def test_a_loss_over_nothing_is_nan_and_an_unknown_reduction_an_error():
     module = LinearCrossEntropy(16, 24)
     assert module(torch.randn(2, 16), torch.full((2,), -100)).isnan()

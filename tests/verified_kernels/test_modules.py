@@ -1,9 +1,11 @@
 """Modules: the values, gradients and state dicts of their plain PyTorch counterparts."""
 
 import copy
+from pathlib import Path
 
 import pytest
 import torch
+from codasmith.verified_kernels import store
 from codasmith.verified_kernels.modules import GELUMLP, RMSNormSwiGLUMLP, SwiGLUMLP
 from codasmith.verified_kernels.modules.operators import operator
 from torch import nn
@@ -122,3 +124,43 @@ def test_a_copied_module_computes_the_same(pair):
 def test_many_layers_load_an_operator_once():
     first, second = SwiGLUMLP(K, F), SwiGLUMLP(K, F)
     assert first._operator is second._operator
+
+
+@pytest.mark.parametrize("which", ["swiglu", "rmsnorm_swiglu"])
+def test_where_gradients_are_wanted_and_kernels_are_there_the_program_takes_over(monkeypatch, which):
+    """On the shipped kernels' records; on a CPU the program and its twin answer by their references."""
+    monkeypatch.setattr(store, "SHIPPED", Path(store.__file__).parent / "kernels")
+    torch.manual_seed(0)
+    plain, ours = (make().bfloat16() for make in PAIRS[which])
+    ours.load_state_dict(plain.state_dict())
+    called = []
+    real = type(ours._program).__call__
+    monkeypatch.setattr(
+        type(ours._program), "__call__", lambda self, *a, **k: called.append(self.__name__) or real(self, *a, **k)
+    )
+    x = torch.randn(6, K).bfloat16()
+    with torch.no_grad():
+        quiet = ours(x)
+    assert called == [ours._operator.__name__] and called.clear() is None
+    found = []
+    for module in (ours, plain):
+        v = x.clone().requires_grad_()
+        y = module(v)
+        y.float().square().sum().backward()
+        state = {n: p.grad for n, p in module.named_parameters()}
+        joined = state.pop("gate_up_weight", None)
+        state["gate_up"] = (
+            torch.cat([state.pop(f"{n}_proj.weight") for n in ("gate", "up")]) if joined is None else joined
+        )
+        found.append({"y": y.detach(), "x": v.grad, **state})
+    assert called == ["mlp_swiglu", "mlp_swiglu_bwd"]
+    for name, theirs in found[1].items():
+        torch.testing.assert_close(found[0][name], theirs, rtol=3e-2, atol=3e-2 * theirs.abs().max().item(), msg=name)
+    torch.testing.assert_close(quiet, found[0]["y"], rtol=3e-2, atol=3e-2)
+    ours.half()  # no kernel of the program was admitted for fp16
+    called.clear()
+    ours(x.half()).sum().backward()
+    assert called == [ours._operator.__name__]
+    ours.bfloat16()
+    step = torch.compile(ours, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(step(x.requires_grad_()), ours(x))

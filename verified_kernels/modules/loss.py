@@ -9,6 +9,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 from ..operator import Operator
+from . import rows as row_kernels
 from .operators import operator
 
 LOGITS = 2**27
@@ -20,8 +21,9 @@ class LinearCrossEntropy(nn.Module):
 
     hidden, vocabulary: widths. ignore_index, reduction ("mean", "sum", "none"): as torch.nn.CrossEntropyLoss.
     device, dtype: as for torch.nn.Linear. State dict: weight [vocabulary, hidden], as a bias-free torch.nn.Linear's.
-    The backward pass makes the logits again, block by block: four products in all instead of three, and no memory
-    that grows with rows times vocabulary.
+    Memory does not grow with rows times vocabulary.  A mean or a sum makes the gradients in the forward pass, while a
+    block's logits are there, and the backward pass only scales them: three products in all.  With reduction "none" and
+    in fp16, whose range sums over all rows may leave, the backward pass makes the logits again: four.
     """
 
     def __init__(
@@ -51,15 +53,47 @@ class LinearCrossEntropy(nn.Module):
             rows, weight = (v.to(torch.get_autocast_dtype(kind)) for v in (rows, weight))
         counted = columns != self.ignore_index
         columns = columns.where(counted, 0)
-        if torch.is_grad_enabled() and (rows.requires_grad or weight.requires_grad):
+        graded = torch.is_grad_enabled() and (rows.requires_grad or weight.requires_grad)
+        if graded and self.reduction != "none" and rows.dtype != torch.float16:
+            share = counted.to(torch.float32)
+            return _Total.apply(
+                self._forward, rows, weight, columns, share / share.sum() if self.reduction == "mean" else share
+            )
+        if graded:
             losses = _Losses.apply(self._forward, self._backward, rows, weight, columns)
         else:
             losses = _losses(self._forward, rows, weight, columns)[0]
         losses = losses.where(counted, 0)
         if self.reduction == "none":
             return losses.view(target.shape)
-        total = losses.sum()
-        return total / counted.sum() if self.reduction == "mean" else total
+        return losses.sum() / counted.sum() if self.reduction == "mean" else losses.sum()
+
+
+class _Total(torch.autograd.Function):
+    """The sum over rows of loss times share; both gradients are made on the way."""
+
+    @staticmethod
+    def forward(ctx: Any, forward: Operator, x, w, target, share):  # type: ignore[override]
+        _, want_x, want_w, _, _ = ctx.needs_input_grad
+        losses, parts, grad_w = [], [], None
+        for _, (rows, columns, shares) in _blocks(w, x, target, share):
+            logits, picked, lse = forward(rows, w, columns)
+            losses.append(((lse - picked) * shares).where(shares != 0, 0))
+            dlogits = row_kernels.dlogits(logits, lse, columns, shares)
+            del logits
+            if want_x:
+                parts.append(dlogits @ w)
+            if want_w:
+                grad_w = _added(grad_w, dlogits.t() @ rows, len(rows) == len(x))
+        ctx.save_for_backward((parts[0] if len(parts) == 1 else torch.cat(parts)) if want_x else None, grad_w)
+        ctx.dtype = w.dtype
+        return torch.cat(losses).sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad):  # type: ignore[override]
+        grad_x, grad_w = (None if g is None else g * grad for g in ctx.saved_tensors)
+        return None, grad_x, None if grad_w is None else grad_w.to(ctx.dtype), None, None
 
 
 class _Losses(torch.autograd.Function):
@@ -84,9 +118,15 @@ class _Losses(torch.autograd.Function):
                 grad_x[start : start + len(rows)] = (dlogits @ w) * scale[:, None]
             if want_w:
                 part = dlogits.t() @ (rows * scale[:, None]).to(rows.dtype)
-                # Over several blocks the sum is float32: each would otherwise be rounded into it.
-                grad_w = part if len(rows) == len(x) else part.float() if grad_w is None else grad_w.add_(part)
+                grad_w = _added(grad_w, part, len(rows) == len(x))
         return None, None, grad_x, grad_w if grad_w is None else grad_w.to(w.dtype), None
+
+
+def _added(total: torch.Tensor | None, part: torch.Tensor, alone: bool) -> torch.Tensor:
+    """Over several blocks the sum is float32 at least: each would otherwise be rounded into it."""
+    if alone:
+        return part
+    return part.to(torch.promote_types(part.dtype, torch.float32)) if total is None else total.add_(part)
 
 
 def _losses(forward: Operator, x: torch.Tensor, w: torch.Tensor, target: torch.Tensor):
