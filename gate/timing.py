@@ -23,15 +23,12 @@ from .memory import enough_memory
 from .roofline import pointwise_bytes, roofline_ms
 from .sampled import Sample
 from .stopwatch import Interval, Replay, ratio, rounds
-from .tune import prepare, record
+from .tune import TURN_MS, freshen, prepare, record
 from .verdict import Finding, StageResult
 
 if TYPE_CHECKING:
     from .referee import Referee
 
-TURN_MS = 6.0
-"""At least, where there is memory for so many sets: short against the board's power control, and so long that what a
-busy host adds to a turn, some 50 microseconds, is below 1 %."""
 BUDGET_S = 3.0
 """What the rounds of one workload may take."""
 WARM_S = 0.4
@@ -96,7 +93,7 @@ def _one(referee: Referee, job: Job, workload: Workload, copy_rate: float) -> di
     }
     bare = {stage: _template(referee, job, stage, sets) for stage in job.task.parts}
     heats = {**ours, **{name: c for found in bare.values() for name, c in found.items()}}
-    raced = rounds(heats, HEATS, 0.0, before=lambda _: _freshen(sets)) if ours else {}
+    raced = rounds(heats, HEATS, 0.0, before=lambda _: freshen(sets)) if ours else {}
     winner = min(ours, key=lambda name: statistics.median(raced[name]))
     contestants: dict[str, tuple[Replay, int]] = {"kernel": ours[winner]}
     for stage, part in job.task.parts.items():
@@ -158,12 +155,6 @@ def _together(task: Task, measured: dict[str, list[float]]) -> dict[str, list[fl
     }
 
 
-def _freshen(sets: list[BufferSet]) -> None:
-    for buffers in sets:
-        buffers.freshen()
-    torch.cuda.synchronize()
-
-
 def _race(
     referee: Referee,
     job: Job,
@@ -190,7 +181,7 @@ def _race(
         contestants,
         job.rounds,
         0.0,
-        before=lambda _: _freshen(sets),
+        before=lambda _: freshen(sets),
         after=after,
         warm_s=WARM_S,
         budget_s=BUDGET_S,

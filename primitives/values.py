@@ -230,7 +230,7 @@ def softplus(x):
     return torch.logaddexp(_tensor(x), torch.zeros_like(_tensor(x)))
 
 
-@primitive("values", "({cap} * cute.math.tanh({x} / {cap}, fastmath=True))")
+@primitive("values", "({cap} * cute.math.tanh({x} * cute.arch.rcp_approx({cap}), fastmath=True))")
 def softcap(x, cap):
     """cap * tanh(x / cap): logits limited smoothly to (-cap, cap), as in Gemma 2."""
     return cap * torch.tanh(_tensor(x) / cap)

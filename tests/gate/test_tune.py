@@ -18,3 +18,19 @@ def test_what_was_laid_out_is_there_before_the_runner_launches_anything(monkeypa
     assert happened == ["settled", "graph"]
     replay(1)
     assert happened[2:] == ["replay"]
+
+
+def test_schedules_race_in_single_passes_each_over_content_that_no_call_has_seen(monkeypatch):
+    """As they are timed later: at the power limit, where pauses are missing, other schedules win."""
+    happened = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(
+        tune, "record", lambda _referee, name, _item, _sets: lambda times: happened.append((name, times))
+    )
+    sets = [types.SimpleNamespace(freshen=lambda: happened.append(("fresh", 1)))]
+    items = [types.SimpleNamespace(schedule=name, key=name) for name in "ab"]
+    times = tune.race(types.SimpleNamespace(), items, sets, fresh=True)
+    assert set(times) == {"a", "b"}
+    raced = [event for event in happened[happened.index(("fresh", 1)) :] if event[1]]
+    assert raced[0::2] == [("fresh", 1)] * (len(raced) // 2) and len(raced) == 4 * 2 * (tune.ROUNDS + 1)
+    assert {event for event in raced[1::2]} == {("tune-a", 1), ("tune-b", 1)}

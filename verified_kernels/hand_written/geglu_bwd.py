@@ -9,8 +9,8 @@ from codasmith.primitives import epilogue, pack, sigmoid, unpack
 @epilogue
 def geglu_bwd(acc, z):
     gate, up = unpack(z)
-    square = 0.07135481627260025 * gate * gate
-    s = sigmoid(gate * (1.595769121605731 + square))
+    square = gate * gate
+    s = sigmoid(gate * (1.595769121605731 + 0.07135481627260025 * square))
     activated = gate * s
-    slope = s + activated * (1.0 - s) * (1.595769121605731 + 3.0 * square)
+    slope = s + (activated - activated * s) * (1.595769121605731 + 0.21406444881780075 * square)
     return {"dz": pack(acc * up * slope, acc * activated), "o": activated * up}

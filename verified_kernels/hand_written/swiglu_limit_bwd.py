@@ -9,6 +9,7 @@ def swiglu_limit_bwd(acc, z, alpha, limit):
     gate = minimum(raw_gate, limit)
     up = clamp(raw_up, -limit, limit) + 1.0
     s = sigmoid(alpha * gate)
-    d_gate = where(raw_gate < limit, acc * up * (s + alpha * gate * s * (1.0 - s)), 0.0)
-    d_up = where(abs(raw_up) < limit, acc * gate * s, 0.0)
-    return {"dz": pack(d_gate, d_up), "o": up * gate * s}
+    activated = gate * s
+    d_gate = where(raw_gate < limit, acc * up * (s + alpha * activated * (1.0 - s)), 0.0)
+    d_up = where(abs(raw_up) < limit, acc * activated, 0.0)
+    return {"dz": pack(d_gate, d_up), "o": up * activated}
