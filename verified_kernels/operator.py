@@ -19,12 +19,13 @@ from ..tasks.quantise import FP8
 from . import gradient, unfused
 from .assembly import Launch
 from .errors import InputError
-from .runner import Runner
+from .runner import Plan, Runner
 from .sizes import Value, sizes_of
 from .store import Entry
 from .watched import compiling, refuse_transforms
 
 NAMESPACE = "codasmith"
+_traced, _wants_gradients = torch.compiler.is_dynamo_compiling, torch.is_grad_enabled
 _library = torch.library.Library(NAMESPACE, "FRAGMENT")
 _registered: dict[str, tuple[str, Runner]] = {}
 """By operator name: the task's digest, and the state that its implementation reads."""
@@ -59,10 +60,12 @@ class Operator:
     def __call__(self, *inputs: Value, **named: Value) -> torch.Tensor | tuple[torch.Tensor, ...]:
         if named or len(inputs) != len(self._names):
             inputs = self._in_order(inputs, named)
-        if not torch.compiler.is_compiling():
-            plan = self._runner.remembered(inputs)
+        if not _traced():
+            plan: Plan | None = self._runner.last
+            if not plan.guard(*inputs):  # type: ignore[union-attr]
+                plan = self._runner.remembered(inputs)
             if plan is not None and plan.launch is not None:
-                if plan.differentiable and torch.is_grad_enabled():
+                if plan.differentiable and _wants_gradients():
                     fresh = gradient.differentiable_launch(self.task, self._runner.twin, plan.launch, inputs)
                 else:
                     fresh = plan.launch(inputs)

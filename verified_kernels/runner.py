@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -31,7 +31,7 @@ from .record import CompiledObject, Evidence, Measure
 from .sizes import Value, sizes_of
 from .store import Entry
 from .twin import Twin
-from .watched import by_mode, guard, watched
+from .watched import ALIGNED, guard, never, watched
 
 REMEMBERED = 4096  # decisions kept; a server that sees ever new shapes must not grow without bound
 PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
@@ -61,8 +61,8 @@ class Plan:
     """The kernel, in words."""
     differentiable: bool = False
     """Whether some input asks for a gradient."""
-    guard: Callable[..., bool] | None = None
-    """Whether tensors are of this plan's kind, alignment aside; made when the plan is met again."""
+    guard: Callable[..., bool] = never
+    """Whether values are of this plan's kind and nothing watches the call; made when the plan is met again."""
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Runner:
     """What computes the gradient, where that is a program too."""
     _objects: dict[str, Kernel] = field(default_factory=dict)
     _kernels: dict[tuple[str, torch.device], Kernel | str] = field(default_factory=dict)
-    _last: Plan | None = None
+    last: Plan = field(default_factory=lambda: Plan(None))
     """The plan of the latest call that went straight to a kernel."""
     _warned: bool = False
     _tried: bool = False
@@ -124,33 +124,33 @@ class Runner:
     def remembered(self, values: tuple[Value, ...]) -> Plan | None:
         """The plan of a kind of inputs seen before, if it is to launch a kernel that only returns new tensors, and
         nothing watches the call. values: as many as the task has."""
-        tensors: Sequence[Any] = values
-        if self._scalars:
-            tensors = [values[i] for i in self._places]
-            for i in self._scalars:
-                if type(values[i]) is not float and type(values[i]) is not int:
-                    return None
-        last = self._last
-        if last is not None and last.guard is not None and last.guard(*tensors) and not by_mode() and _aligned(tensors):
+        last = self.last  # once: another thread may set it
+        if last.guard(*values):
             return last
         if self.task.accumulates or watched():
             return None
+        for i in self._scalars:
+            if type(values[i]) is not float and type(values[i]) is not int:
+                return None
+        tensors = [values[i] for i in self._places]
         for tensor in tensors:
             if type(tensor) not in PLAIN:
                 return None
         plan = self._plans.get(self._key(values))
         if plan is None or plan.launch is None:
             return None
-        if _aligned(tensors):
-            plan.guard = plan.guard or guard(tensors)
-            self._last = plan
+        if plan.guard is never and all(tensor.data_ptr() % ALIGNED == 0 for tensor in tensors):
+            plan.guard = guard(values, self._places)
+        self.last = plan
         return plan
 
     def _key(self, values: tuple[Value, ...]) -> tuple:
         if self._scalars:
             values = tuple([values[i] for i in self._places])
         # A list, not a generator: half the time.  The mode stands here for the guard, which depends on it.
-        kinds = [(v.shape, v.stride(), v.dtype, v.get_device(), v.data_ptr() & 63, v.requires_grad) for v in values]
+        kinds = [
+            (v.shape, v.stride(), v.dtype, v.get_device(), v.data_ptr() % ALIGNED, v.requires_grad) for v in values
+        ]
         return (torch.is_inference_mode_enabled(), *kinds)
 
     @cached_property
@@ -305,14 +305,6 @@ class Runner:
         if not self._warned:
             self._warned = True
             warnings.warn(f"{self.task.name} runs its unfused reference: {reason}", FallbackWarning, stacklevel=2)
-
-
-def _aligned(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether all start where fresh memory does, as far as a decision depends on it."""
-    for tensor in tensors:  # noqa: SIM110 (a generator costs as much as the whole loop)
-        if tensor.data_ptr() & 63:
-            return False
-    return True
 
 
 def _overlap(one: torch.Tensor, two: torch.Tensor) -> bool:

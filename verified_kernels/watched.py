@@ -6,6 +6,7 @@ Where nothing does, the dispatcher would only find the implementation that we kn
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ _trace = torch._C._get_tracing_state
 _autocast = torch._C._is_any_autocast_enabled
 _profiler = torch.autograd._profiler_enabled
 _REFUSED = tuple(getattr(torch._C._functorch.TransformType, name) for name in ("Vmap", "Grad", "Jvp"))
+ALIGNED = 64  # bytes: what a decision depends on of an address
 TensorGuards: Any = getattr(torch._C._dynamo.guards, "TensorGuards", None)
 
 
@@ -48,19 +50,47 @@ def refuse_transforms(name: str) -> None:
         )
 
 
-def guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool]:
-    """A check, in one call into C++, whether as many values are tensors like these under the same dispatch keys.
+def guard(values: Sequence[Any], places: Sequence[int]) -> Callable[..., bool]:
+    """A check whether as many values are like these and nothing watches their call (see `watched`).
 
-    Like: of the same class, dtype, device, shape and strides.  It is torch.compile's own; where a release of torch
-    has another, every check fails and nothing but time is lost.
+    places: of the tensors; the others are numbers.  Like: of the same class, dtype, device, shape and strides, under
+    the same dispatch keys, and every tensor starting where fresh memory does.  Most of it is one call into C++,
+    torch.compile's own guard; where a release of torch has another, every check fails and nothing but time is lost.
     """
+    tensors = [values[i] for i in places]
     try:
         shapes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
         made = TensorGuards(*tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides)
-        return made.check if made.check(*tensors) else _never
+        check = _written(len(values), tuple(places))(made.check)
+        return check if check(*values) else never
     except (TypeError, ValueError, RuntimeError):
-        return _never
+        return never
 
 
-def _never(*tensors: torch.Tensor) -> bool:
+@cache
+def _written(count: int, places: tuple[int, ...]) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
+    """Makes the whole check of that of the tensors; written out, as a loop over them costs as much as all the rest."""
+    numbers = "".join(f"and type(v{i}) in NUMBERS " for i in range(count) if i not in places)
+    source = f"""def bind(like):
+    def check({", ".join(f"v{i}" for i in range(count))}):
+        return (
+            like({", ".join(f"v{i}" for i in places)}) {numbers}
+            and not ({" | ".join(f"v{i}.data_ptr()" for i in places)}) & {ALIGNED - 1}
+            and not dispatch_modes() and not function_modes() and not profiler() and forward_ad._current_level < 0
+        )
+    return check
+"""
+    space = {
+        "NUMBERS": (float, int),
+        "dispatch_modes": _dispatch_modes,
+        "function_modes": _function_modes,
+        "profiler": _profiler,
+        "forward_ad": forward_ad,
+    }
+    exec(source, space)
+    return space["bind"]  # type: ignore[return-value]
+
+
+def never(*values: Any) -> bool:
+    """The check where there is nothing to be like."""
     return False
