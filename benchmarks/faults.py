@@ -25,6 +25,7 @@ from typing import Any
 
 from codasmith import gate
 from codasmith.agent.errors import UserMistake
+from codasmith.evals.attack_results import keep
 from codasmith.evals.jobs import part_of
 from codasmith.gate.machine import environment
 from codasmith.gate.pipe import ChildFailed
@@ -64,10 +65,17 @@ def planned(gpu: bool, only: Sequence[str] = (), each: int | None = None, shard:
 
 
 def kept(files: Sequence[Path]) -> list[Line]:
-    """What the files hold, the newest of each fault; a last line that was cut short is passed over."""
+    """What the files hold, the newest of each fault; a last line that was cut short is passed over.
+
+    Raises SystemExit for a file that cannot be read.
+    """
     found: dict[Any, Line] = {}
     for file in files:
-        for line in file.read_text().splitlines():
+        try:
+            text = file.read_text()
+        except (OSError, ValueError) as error:
+            raise SystemExit(f"{file} cannot be read as results of faults ({error})") from None
+        for line in text.splitlines():
             try:
                 read = json.loads(line)
                 found[read["gpu"], read["kind"], read["number"]] = read
@@ -112,8 +120,7 @@ def run(
             lines.append({**asdict(outcome), **about, "environment": machine})
             print(f"{len(lines):>3} {outcome}", flush=True)
             if out:
-                with out.open("a") as stream:
-                    stream.write(json.dumps(lines[-1]) + "\n")
+                keep(out, lines[-1], machine)
     except GivenUp:
         pass
     finally:
@@ -168,6 +175,8 @@ def main() -> None:
     lines: list[Line] = []
     if left and not options.summary:
         random.Random(options.seed).shuffle(left)
+        if options.out:
+            options.out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="codasmith-faults-") as work:
             lines = run(Faults(Path(work), gpu), left, options.out, options.seed, options.limit_s, machine)
             session().close()
