@@ -18,21 +18,25 @@ if TYPE_CHECKING:
 
 
 def kernel_key(verdict: Verdict, source: str) -> str | None:
-    """Of the kernel, from a verdict whose first stage passed; None where that was not so.
+    """Of the kernel, from a verdict whose first stage passed; None where that was not so."""
+    graphs = graphs_of(verdict, source)
+    if graphs is None:
+        return None
+    text = json.dumps([verdict.task_digest, verdict.tier, graphs], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
 
-    It names the task, the tier and the graphs; in the open tier, what the source parses as, comments aside.
-    """
+
+def graphs_of(verdict: Verdict, source: str) -> dict[str, str] | None:
+    """The digests of the graphs, by stage of a program; in the open tier, of what the source parses as, comments
+    aside. None where the first stage did not pass."""
     read = next((s for s in verdict.stages if s.stage == "read" and s.outcome == "passed"), None)
     if read is None:
         return None
     stages = read.data.get("stages") or {"": read.data}
-    what = {stage: data.get("digest") for stage, data in stages.items()}
-    if None in what.values():
-        if verdict.tier == "closed":
-            return None
-        what = {"": _parsed(source)}
-    text = json.dumps([verdict.task_digest, verdict.tier, what], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:40]
+    found = {stage: data.get("digest") for stage, data in stages.items()}
+    if None not in found.values():
+        return found
+    return None if verdict.tier == "closed" else {"": _parsed(source)}
 
 
 def read_alone(task: Task, source: str, tier: Tier) -> Verdict:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from ..agent.loop import Gate
-from ..gate.verdict import CPU_STAGES, StageResult, Verdict
+from ..agent.same_kernel import graphs_of, of_this, read_alone
+from ..gate.verdict import StageResult, Verdict
 from .edition import edition
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Judging:
             ahead = self._read(task, source, tier=tier, progress=progress).verdict
             kept = self._kept(_key(ahead, source, self._storage), task) if ahead.status == "checked" else None
             if kept is not None:
-                return Judged(_of_this(ahead, kept))
+                return Judged(of_this(ahead, kept))
         self._in_time()
         checked = self._check(task, source, tier=tier, progress=progress)
         verdict: Verdict = checked.verdict
@@ -95,7 +96,7 @@ class Judging:
                 if kept.status == "failed":
                     return Judged(kept)
                 kept = remember(self._folder, kept, source, self._storage)
-        return Judged(_of_this(verdict, kept))
+        return Judged(of_this(verdict, kept))
 
     def _kept(self, key: str, task: Any) -> Verdict | None:
         try:
@@ -157,23 +158,10 @@ def with_edition(environment: dict[str, str]) -> dict[str, str]:
 
 
 def _key(verdict: Verdict, source: str, storage: str) -> str:
-    """Of the kernel: the task, the tier, the storage dtype, and its graphs; where nothing is read (the open tier), the
-    source."""
-    read = next((s.data for s in verdict.stages if s.stage == "read"), {})
-    stages = read.get("stages") or {"": read}
-    what = {stage: data.get("digest") for stage, data in stages.items()}
-    if None in what.values():
-        what = {"": hashlib.sha256(source.encode()).hexdigest()}
+    """Of the kernel: the task, the tier, the storage dtype, and its graphs; the source where nothing is known of it."""
+    what = graphs_of(verdict, source) or {"": hashlib.sha256(source.encode("utf-8", "backslashreplace")).hexdigest()}
     text = json.dumps([verdict.task_digest, verdict.tier, storage, what], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:40]
-
-
-def _of_this(own: Verdict, kept: Verdict) -> Verdict:
-    """The verdict of an equal candidate, with this one's own digest and stages without a GPU, as far as it went."""
-    ahead = [s for s in own.stages if s.stage in CPU_STAGES]
-    done = {s.stage for s in ahead}
-    stages = (*ahead, *(s for s in kept.stages if s.stage not in done))
-    return kept.model_copy(update={"candidate_digest": own.candidate_digest, "stages": stages})
 
 
 def judging(
@@ -204,25 +192,9 @@ def judging(
         return Judging(check, None, folder, timed, in_time=in_time)
     return Judging(
         *(check, judge, folder, timed),
-        **{"read": read_alone, "storage": storage, "environment": environment(), "in_time": in_time},
+        **{"read": _read, "storage": storage, "environment": environment(), "in_time": in_time},
     )
 
 
-def read_alone(task: Any, source: str, *, tier: Any, progress: Any) -> Judged:
-    """The gate's first stage: "checked" where the candidate can be read."""
-    from ..gate.pipeline import candidate_digest
-    from ..gate.read import read_stage
-    from ..gate.stages import read_program
-    from ..tasks import ProgramTask
-
-    result, _ = (read_program if isinstance(task, ProgramTask) else read_stage)(task, source, tier)
-    return Judged(
-        Verdict(
-            task=task.name,
-            task_digest=task.digest,
-            candidate_digest=candidate_digest(task, source),
-            tier=tier,
-            status="checked" if result.outcome == "passed" else "refused",
-            stages=(result,),
-        )
-    )
+def _read(task: Any, source: str, *, tier: Any, progress: Any) -> Judged:
+    return Judged(read_alone(task, source, tier))
