@@ -21,12 +21,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from codasmith import gate, verified_kernels
 from codasmith.agent import loop
 from codasmith.agent.budget import Budget
+from codasmith.agent.campaign import FORMAT
 from codasmith.agent.extract import extract
 from codasmith.agent.journal import Journal
 from codasmith.agent.models import Message, ModelError
@@ -75,7 +77,11 @@ def main() -> None:
         if time.monotonic() - started > options.limit_s:
             print(f"{task.name}: not started, the time is up", flush=True)
             continue
-        row = _measure(task, options)
+        try:
+            row = _measure(task, options)
+        except Exception as error:  # one task that cannot be measured must not cost the others
+            print(f"{task.name}: not measured, {type(error).__name__}: {error}", flush=True)
+            continue
         rows.append(row)
         print(_line(row), flush=True)
         if options.out:
@@ -136,6 +142,7 @@ def _measure(task: Task, options: argparse.Namespace) -> Row:
     judge, name = _gate(options), f"{time.strftime('%Y%m%d-%H%M%S')}-{task.name}.jsonl"
     row: Row = {"task": task.name, "level": task.level, "storage": options.storage}
     with tempfile.TemporaryDirectory() as scratch, Journal((options.journals or Path(scratch)) / name) as journal:
+        journal.write("start", **_start(task, options))
         try:
             result = loop.run(
                 task, BuiltinSearch(), budget=Budget(attempts=options.attempts), gate=judge, journal=journal
@@ -156,6 +163,16 @@ def _measure(task: Task, options: argparse.Namespace) -> Row:
     row["environment"] = first.verdict.environment
     row["seconds"] = round(time.monotonic() - began, 1)
     return row
+
+
+def _start(task: Task, options: argparse.Namespace) -> Row:
+    """How a campaign was begun, so that `codasmith journal show` and `html` can tell of it."""
+    return {
+        **{"format": FORMAT, "task": task.name, "task_digest": task.digest, "task_path": task.name, "tier": "closed"},
+        **{"model": BuiltinSearch.name, "model_options": {}, "storage": options.storage, "strategy": "refine"},
+        **{"width": None, "target_tax": None, "target_speedup": None, "patience": BuiltinSearch.gives_up_after},
+        **{"cpu_only": not gate.has_gpu(), "counters": False, "budget": asdict(Budget(attempts=options.attempts))},
+    }
 
 
 def _gate(options: argparse.Namespace) -> Callable[..., Any]:

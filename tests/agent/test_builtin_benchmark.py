@@ -6,9 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from codasmith.agent.cli import app
 from codasmith.agent.models.tracer import answer
 from codasmith.gate.verdict import Verdict
 from codasmith.tasks import catalogue, load_task
+from typer.testing import CliRunner
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def test_what_is_compiled_ahead_has_every_first_and_second_proposal_once(script)
     assert len(set(sources)) == len(sources) == 7, "the traced, the hand-written, and five that are rewritten"
 
 
-def test_a_search_is_held_against_the_hand_written_kernel_judged_in_the_same_process(script, monkeypatch):
+def test_a_search_is_held_against_the_hand_written_kernel_judged_in_the_same_process(script, monkeypatch, tmp_path):
     judged = []
 
     def judge(task, source, **_):
@@ -64,7 +66,10 @@ def test_a_search_is_held_against_the_hand_written_kernel_judged_in_the_same_pro
         return SimpleNamespace(verdict=verdict, source=source)
 
     monkeypatch.setattr(script, "_gate", lambda options: judge)
-    row = script._measure(load_task("swiglu_bwd_pointwise"), options(attempts=3))
+    row = script._measure(load_task("swiglu_bwd_pointwise"), options(attempts=3, journals=tmp_path))
+    (journal,) = tmp_path.glob("*.jsonl")
+    said = CliRunner().invoke(app, ["journal", "show", str(journal)]).stdout
+    assert "builtin:search" in said and "1.150" in said and "3 attempts" in said
     assert judged[-1] == script._hand_written(load_task("swiglu_bwd_pointwise")), "none of the proposals is that kernel"
     assert (row["tracer_tax"], row["search_tax"], row["hand_tax"]) == pytest.approx((1.25, 1.15, 1.10))
     assert "gap +4.5 %" in script._line(row)
