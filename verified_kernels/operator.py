@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -43,6 +44,7 @@ class Operator:
         self.task, self.qualified, self._runner = task, qualified, runner
         self.overload = getattr(getattr(torch.ops, NAMESPACE), qualified).default
         self._names = tuple(task.tensors)
+        self._pick = itemgetter(*self._names)  # a task has two operands at least, so this gives a tuple
         self._storage = tuple(t.dtype is None and bool(t.dimensions) for t in task.tensors.values())
         self._tensors = tuple(bool(t.dimensions) for t in task.tensors.values())
         self._a = self._names.index(task.leading)
@@ -118,6 +120,8 @@ class Operator:
         names = self._names
         if len(inputs) + len(named) == len(names):
             try:
+                if not inputs and not _traced():  # torch.compile knows no itemgetter
+                    return self._pick(named)
                 return (*inputs, *[named[name] for name in names[len(inputs) :]])
             except KeyError:
                 pass  # named below

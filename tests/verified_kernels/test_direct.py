@@ -137,8 +137,9 @@ def test_transforms_and_tracing_go_through_the_dispatcher(op, values):
     traced = make_fx(lambda x: op(x, w, rstd, alpha)[0])(x)
     assert any(op.qualified in str(n.target) for n in traced.graph.nodes)
     torch._dynamo.reset()
-    compiled = torch.compile(lambda *v: op(*v)[0], fullgraph=True, backend="eager")
-    assert torch.equal(compiled(*values), op(*values)[0])
+    named = dict(zip(op.task.tensors, values, strict=True))
+    for call in (lambda: op(*values)[0], lambda: op(**named)[0]):
+        assert torch.equal(torch.compile(call, fullgraph=True, backend="eager")(), op(*values)[0])
 
 
 def test_transforms_of_torch_func_are_refused_with_a_sentence(op, values):
