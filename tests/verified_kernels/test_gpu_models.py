@@ -6,6 +6,7 @@ import pytest
 import torch
 from codasmith.tasks import catalogue, draw, oracle, unfused
 from codasmith.verified_kernels import load, recheck, store
+from codasmith.verified_kernels.choice import COMPILED, faster
 from codasmith.verified_kernels.modules import GELUMLP, RMSNormSwiGLUMLP, SwiGLUMLP
 from codasmith.verified_kernels.modules.operators import operator
 from codasmith.verified_kernels.patch import patch, unpatch
@@ -130,3 +131,19 @@ def test_a_patched_model_answers_the_same(name):
         torch.testing.assert_close(model(tokens).logits, expected, rtol=5e-2, atol=5e-2 * expected.abs().max().item())
         unpatch(model)
         assert torch.equal(model(tokens).logits, expected)
+
+
+def test_where_the_compiler_was_measured_to_be_faster_its_trace_holds_the_reference():
+    op = load("linear_bias")
+    evidence = op.entry.record.of("bf16")
+    slower = [w.workload for w in evidence.workloads if COMPILED in faster(evidence, w.workload.sizes)]
+    if not slower:
+        pytest.skip("the record of linear_bias names no such size")
+    inputs = draw(op.task, slower[0], "cuda")
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda **i: op(**i), fullgraph=True, dynamic=False)
+    with torch.no_grad(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        y = compiled(**inputs)
+    assert "codasmith::linear_bias" not in {e.name for e in profile.events()}
+    assert "traced by torch.compile" in op.explain(**inputs) and op.why_not(**inputs) is None
+    check(op.task, inputs, (y,))
