@@ -18,6 +18,9 @@ OPTIONS = {
 }
 """Fields of a run and their options; one that is None was not given."""
 
+SPEED = ("target_tax", "shapes")
+"""Without meaning where nothing is timed."""
+
 
 def command_of(spec: RunSpec) -> str:
     """Such as "codasmith eval --model command:./agent --samples 4 --budget 20". Options of models stand in run.json."""
@@ -25,7 +28,7 @@ def command_of(spec: RunSpec) -> str:
     for model in spec.models:
         words += ["--model", model]
     for field, option in OPTIONS.items():
-        value = getattr(spec, field)
+        value = getattr(spec, field) if field not in SPEED or not spec.cpu_only else None
         words += [option, f"{value:g}" if isinstance(value, float) else str(value)] if value is not None else []
     words += ["--set", spec.set] if spec.set != PUBLIC else []
     words += [word for name in spec.tasks or () for word in ("--task", name)]

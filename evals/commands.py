@@ -1,4 +1,4 @@
-"""`codasmith eval`, `evals` and `attacks`: score models, generate held-out tasks, show, merge, publish, attack the gate."""
+"""`codasmith eval`, `evals` and `attacks`: score models, generate held-out tasks, merge, publish, attack the gate."""
 
 from __future__ import annotations
 
@@ -209,7 +209,8 @@ def _finish(voice: Voice, command: str, results: Results, folder: RunFolder, unf
     if not results.scores:
         reason = f" ({unfinished[0].reason})" if unfinished else ""
         raise UserMistake(
-            f"nothing of the run in {folder.path} is finished for every contestant yet{reason}; go on with the same command"
+            f"nothing of the run in {folder.path} is finished for every contestant yet{reason}; go on with the same "
+            "command"
         )
     document = {
         "command": command,

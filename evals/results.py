@@ -161,12 +161,12 @@ def _notes(
             f"{model} ({tier}): {count} of its {counts[model, tier]} samples ended because it gave no further answer, "
             "which counts against it; `codasmith journal show` on their journals says why."
         )
-    for model, tier in sorted(counts):
-        if model in TRANSLATORS and whole.asked[model, tier] < tasks and spec.shard == "1/1":
-            notes.append(
-                f"{model} is asked for {whole.asked[model, tier]} of {tasks} tasks, for it knows those of one product "
-                "alone; comparisons in pairs are on the tasks that both have."
-            )
+    alone = [m for m, tier in sorted(counts) if m in TRANSLATORS and tier == "closed"]
+    if alone and spec.shard == "1/1" and (asked := whole.asked[alone[0], "closed"]) < tasks:
+        notes.append(
+            f"{' and '.join(alone)}: asked for {asked} of {tasks} tasks, those of one product, which alone they know; "
+            "comparisons in pairs are on the tasks that both have."
+        )
     if spec.shard != "1/1":
         notes.append(f"This is part {spec.shard} of a run; merge the parts before comparing.")
     if environments > 1:

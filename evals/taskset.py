@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import verifiers.v1 as vf
 
+from ..agent.errors import UserMistake
 from ..agent.loop import Gate
 from ..tasks import load_task
 from .environment import Judged, judge, questions, real_gate
@@ -23,8 +24,9 @@ __all__ = ["KernelEnv", "KernelTaskset"]
 class KernelTasksetConfig(vf.TasksetConfig):
     """Which tasks."""
 
-    eval_set: str
-    """An eval set's folder, as `codasmith evals generate` wrote it, or a name."""
+    eval_set: str = ""
+    """An eval set's folder, as `codasmith evals generate` wrote it, or a name. To be given, for there is none to train
+    on that would do for everybody; the library itself makes configurations without it."""
 
 
 class KernelData(vf.TaskData):
@@ -43,6 +45,8 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):
     """The tasks of an eval set, each as the agent asks it."""
 
     def load(self) -> Iterator[KernelTask]:
+        if not self.config.eval_set:
+            raise UserMistake("no eval set is named; give --env.taskset.eval-set, a folder or coda-epilogue-v1")
         for question in questions(load_set(self.config.eval_set)):
             data = KernelData(
                 name=question.task,

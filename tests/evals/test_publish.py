@@ -111,6 +111,6 @@ def test_the_page_says_the_command_that_makes_the_run_again(published, four, spe
     assert asked in (published[1] / "report.html").read_text()
     more = spec(four, "command:./my agent", set="held", tasks=("t1",), tiers=("closed", "cutedsl"), cpu_only=True)
     assert command_of(more) == (
-        "codasmith eval --model 'command:./my agent' --budget 3 --samples 2 --target-tax 1.02 --set held --task t1 "
+        "codasmith eval --model 'command:./my agent' --budget 3 --samples 2 --set held --task t1 "
         "--tier closed --tier cutedsl --cpu-only"
     )
