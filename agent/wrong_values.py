@@ -39,14 +39,13 @@ def wrong_values(details: dict[str, Any], message: str) -> list[str]:
         )
     if details.get("unequal"):
         lines.append(f"{details['unequal']:,} elements differ where the result is exact")
-    workload = details.get("workload")
+    where, workload = details.get("workload"), details.get("workload")
     if isinstance(workload, dict):
         sizes = " ".join(f"{symbol}{size}" for symbol, size in workload.get("sizes", {}).items())
-        workload, family = f"{sizes} {workload.get('storage', '')}".strip(), workload.get("family")
-    else:
-        family = details.get("family")
-    if workload:
-        seen = f"seen on {workload}" + (f", inputs of the family {family}" if family else "")
+        where = f"{sizes} {workload.get('storage', '')}".strip()
+    if where:
+        family = family_of(details)
+        seen = f"seen on {where}" + (f", inputs of the family {family}" if family else "")
         lines.append(seen + (f", schedule {details['schedule']}" if details.get("schedule") else ""))
     return [one_line(line, 300) for line in lines]
 
