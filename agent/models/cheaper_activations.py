@@ -1,7 +1,7 @@
 """Rewrites of activations into forms that take fewer instructions.
 
-The units for exponentials, reciprocals and tanh give one result for every eight of a multiply-add, and a GELU or a
-division spelt out by the compiler is twenty instructions; so what counts is how many of those an element needs.
+The units for exponentials, reciprocals and tanh give one result for every eight of a multiply-add, and a
+division spelt out by the compiler is some eight instructions; so what counts is how many of those an element needs.
 Counts below are of the machine code for sm_90a, an element each.
 """
 
@@ -49,7 +49,7 @@ def sigmoid_by_tanh(graph: Graph) -> Graph | None:
 
 
 def gelu_by_exponential(graph: Graph) -> Graph | None:
-    """The exact GELU and its derivative by a short series: 14 instructions for 23, 17 for 32; right to 3e-7."""
+    """The exact GELU and its derivative by a short series of a reciprocal and an exponential; right to 3e-7."""
     graph = graph.canonical()
 
     def tail(b: Builder, x: int) -> tuple[int, int]:
