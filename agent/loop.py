@@ -230,7 +230,7 @@ class _Run:
 
         A finding that names a line holds for its own file only.
         """
-        keys = {}
+        keys: dict[str, Attempt] = {}
         for earlier in self.history.judged:
             verdict = earlier.verdict
             if verdict is None or earlier.source is None or verdict.status == "failed":
