@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
@@ -126,13 +126,3 @@ def judge_batch(
 
     with ThreadPoolExecutor(workers) as threads:
         return list(threads.map(one, answers))
-
-
-def real_gate(storage: str = "bf16", cpu_only: bool = False) -> Gate:
-    """The gate of this machine."""
-    from .. import gate
-
-    def evaluate(task: Any, source: str, *, tier: Any, progress: Any) -> Any:
-        return gate.evaluate(task, source, tier=tier, storage=storage, cpu_only=cpu_only, progress=progress)
-
-    return evaluate

@@ -1,22 +1,25 @@
-"""The eval set as an environment of the `verifiers` library (0.4, the extra `rl`): id `codasmith.evals.taskset`.
+"""The eval set as an environment of the `verifiers` library (0.4.0, the extra `rl`): id `codasmith.evals.taskset`.
 
 The gate plays the user: the model answers, is told what the gate said, and tries again; the best attempt's reward is
-the episode's.  The gate judges in a thread, one candidate at a time.
+the episode's.  Of many episodes at a time the gate compiles side by side, and judges on the GPU one by one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import verifiers.v1 as vf
 
 from ..agent.errors import UserMistake
 from ..agent.loop import Gate
 from ..tasks import load_task
-from .environment import Judged, judge, questions, real_gate
+from .environment import Judged, judge, questions
 from .evalset import load_set
+from .judging import judging
 
 __all__ = ["KernelEnv", "KernelTaskset"]
 
@@ -73,8 +76,8 @@ class KernelEnv(vf.Env[KernelEnvConfig]):
     """One episode: attempts at one task, with the gate's word between them."""
 
     gate: Gate | None = None
-    """In the place of the machine's own, if set."""
-    _one_at_a_time = threading.Lock()
+    """In the place of the machine's own, if set; called by several threads."""
+    _making = threading.Lock()
 
     async def run(self, task: KernelTask, agents: vf.Agents) -> None:
         problem = load_task(task.data.where)
@@ -96,6 +99,8 @@ class KernelEnv(vf.Env[KernelEnvConfig]):
             trace.record_metric("tax", best.verdict.tax)
 
     def _judge(self, problem: object, text: str) -> Judged:
-        gate = self.gate or real_gate(self.config.storage, self.config.cpu_only)
-        with self._one_at_a_time:
-            return judge(problem, text, gate)  # type: ignore[arg-type]
+        with self._making:
+            if self.gate is None:
+                self._kept = tempfile.TemporaryDirectory(prefix="codasmith-judged-")
+                self.gate = judging(Path(self._kept.name), self.config.storage, self.config.cpu_only)
+        return judge(problem, text, self.gate)  # type: ignore[arg-type]

@@ -1,11 +1,13 @@
 """The eval set for training: questions, rewards, and an episode of the verifiers library with a scripted policy."""
 
 import asyncio
+import json
 import threading
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
 
 import pytest
+from codasmith.agent.errors import UserMistake
 from codasmith.agent.prompt import system_text, task_text
 from codasmith.evals.environment import STEPS, NoReward, judge, judge_batch, questions, reward
 from codasmith.gate.verdict import Finding, StageResult, Verdict
@@ -116,6 +118,35 @@ def episode(tmp_path, monkeypatch, gate):
         return task, writer
 
     return play
+
+
+def test_the_librarys_own_command_takes_the_environment_by_its_id(episode, tmp_path, monkeypatch):
+    from verifiers.v1.cli.eval.main import main
+
+    monkeypatch.chdir(tmp_path)
+    where = [
+        "codasmith_kernels",
+        "--env.id",
+        "codasmith_kernels",
+        "--no-push",
+        "--no-rich",
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    writer = ["--env.writer.harness.id", "null", "--env.writer.runtime.type", "subprocess", "--model", "scripted"]
+    asked = ["--env.taskset.eval-set", "coda-epilogue-v1", "--env.attempts", "2", "--dry-run", "true"]
+    with suppress(SystemExit):
+        main([*where, *writer, *asked])
+    (file,) = (tmp_path / "out").rglob("eval.json")
+    written = json.loads(file.read_text())["env"]
+    assert written["attempts"] == 2 and written["taskset"]["eval_set"] == "coda-epilogue-v1"
+
+
+def test_an_environment_without_a_set_says_how_to_name_one(episode):
+    from codasmith.evals.taskset import KernelTaskset, KernelTasksetConfig
+
+    with pytest.raises(UserMistake, match="no eval set is named; give --env"):
+        next(iter(KernelTaskset(KernelTasksetConfig(id="codasmith_kernels")).load()))
 
 
 def block(words):
