@@ -83,7 +83,8 @@ def rotated(
     if _wanted(normed.x, gamma, w):
         return _Rotated.apply(kernels, *normed, gamma, w, *turns)
     y: Any = kernels.rotate(normed.g, w, normed.rstd, turns.table)
-    return *_parts(y, turns), normed.x
+    q, k, v = _parts(y, turns)
+    return q, k, v, normed.x
 
 
 def projected(
@@ -137,11 +138,12 @@ def _down(
 class _Rotated(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, kernels: Kernels, x, g, rstd, gamma, w, table, head, heads, kv_heads):  # type: ignore[override]
-        y = kernels.rotate(g, w, rstd, table)
+        y: Any = kernels.rotate(g, w, rstd, table)
         ctx.kernels, ctx.widths = kernels, tuple(n * head.shape[1] for n in (heads, kv_heads, kv_heads))
         ctx.save_for_backward(x, rstd, gamma, w, head, y)
         ctx.set_materialize_grads(False)
-        return *_parts(y, Turns(table, head, heads, kv_heads)), x.view_as(x)
+        q, k, v = _parts(y, Turns(table, head, heads, kv_heads))
+        return q, k, v, x.view_as(x)
 
     @staticmethod
     @once_differentiable
