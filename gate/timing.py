@@ -29,7 +29,7 @@ from .verdict import Finding, StageResult
 if TYPE_CHECKING:
     from .referee import Referee
 
-BUDGET_S = 3.0
+BUDGET_S = 2.0
 """What the rounds of one workload may take."""
 WARM_S = 0.4
 HEATS = 5  # rounds in which the schedules, the bare template's too, race for their place
