@@ -40,7 +40,7 @@ class Timed(BaseModel):
     """Medians: the kernel, cuBLAS, the bare template, eager and torch.compile."""
     tax: float
     baseline: str
-    """The fastest of eager, torch.compile and the task's library baselines here."""
+    """The faster of eager and torch.compile here."""
     speedup: float
     """Time of that baseline over time of the kernel."""
 
@@ -169,12 +169,16 @@ def row_of(events: Sequence[Event], *, level: int, family: str, sample: int, jou
     )
 
 
+BASELINES = ("eager", "compile")
+"""What does the whole task; beside them a verdict times bare products, of a program those of each stage."""
+
+
 def timed_of(verdict: Verdict) -> tuple[Timed, ...]:
     """The timing of a verdict, a workload each, with the best baseline of each."""
     rows = []
     for row in verdict.timing.get("workloads", ()):
         times: dict[str, float] = row["milliseconds"]
-        others = {k: v for k, v in times.items() if k not in ("kernel", "cublas") and not k.startswith("bare")}
+        others = {name: times[name] for name in BASELINES if name in times}
         baseline = min(others, key=lambda name: others[name])
         sizes = row["workload"]
         label = " ".join(f"{k}{v}" for k, v in sizes["sizes"].items()) + f" {sizes.get('storage', '')}".rstrip()

@@ -35,6 +35,9 @@ def test_best_baseline_is_the_faster_of_eager_and_compile_on_each_workload(gate,
     swapped["timing"]["workloads"][0]["milliseconds"]["eager"] = 0.55
     (timed,) = timed_of(type(verdict).model_validate(swapped))
     assert timed.baseline == "eager" and timed.speedup == pytest.approx(0.5)
+    swapped["timing"]["workloads"][0]["milliseconds"] |= {"up: cublas": 0.2, "down: bare 128x128": 0.1}
+    (timed,) = timed_of(type(verdict).model_validate(swapped))
+    assert timed.baseline == "eager", "a program's single products do not do its job"
 
 
 def test_a_row_says_what_the_journal_says(tmp_path, four, spec, gate, dice):
