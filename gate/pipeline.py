@@ -208,6 +208,9 @@ class _Run:
             self.say(stage.stage, stage.note or str(stage.finding or ""))
             if stage.stage == "tune" and stage.outcome == "passed":
                 self.gated = stage.data["gated"]
+            if stage.stage == "timing" and stage.outcome == "passed" and not isinstance(task, ProgramTask):
+                won = {row["schedule"] for row in stage.data["workloads"]}
+                self.gated = [name for name in self.gated or () if name in won] or self.gated
 
     def skip(self, reason: str) -> None:
         for stage in ("tune", "numerics", "guards", "timing"):

@@ -28,10 +28,12 @@ busy host adds to a turn, some 50 microseconds, is below 1 %."""
 TARGET_MS = 10.0
 """For a program's stages, which race on what the stages before them left."""
 MOST_GATED = 4
+NEAR = 1.04
+"""Times the fastest: what the race may take one schedule's lead over another for."""
 
 
 def tune(referee: Referee, job: Job) -> list[StageResult]:
-    """Time every schedule on every workload; keep each workload's winner (and the best overall)."""
+    """Time every schedule on every workload; those that may be the fastest of one go on."""
     if isinstance(job.task, ProgramTask):
         from .tune_program import tune_program
 
@@ -45,17 +47,13 @@ def tune(referee: Referee, job: Job) -> list[StageResult]:
         best = min(job.tuned[workload.label].items(), key=lambda pair: pair[1])
         job.say("tune", f"{workload.label}: {best[0]} {best[1]:.3f} ms")
         referee.runner.call("forget")
-    job.gated = winners([item.schedule for item in job.candidate], [job.tuned[w.label] for w in job.timed])
-    best_by_shape = [
-        {"sizes": w.sizes, "schedule": min((t, n) for n, t in job.tuned[w.label].items() if n in job.gated)[1]}
-        for w in job.timed
-    ]
+    job.gated = contenders([item.schedule for item in job.candidate], [job.tuned[w.label] for w in job.timed])
     return [
         StageResult(
             stage="tune",
             outcome="passed",
             note=", ".join(job.gated),
-            data={"milliseconds": job.tuned, "gated": job.gated, "best": best_by_shape},
+            data={"milliseconds": job.tuned, "gated": job.gated},
         )
     ]
 
@@ -81,6 +79,19 @@ def freshen(sets: Sequence[BufferSet]) -> None:
     for buffers in sets:
         buffers.freshen()
     torch.cuda.synchronize()
+
+
+def contenders(names: list[str], tuned: list[dict[str, float]]) -> list[str]:
+    """Of each workload's times by schedule, the fastest and what is near it; at most MOST_GATED, the likeliest first.
+
+    Which of them is the fastest is decided when they are timed, and only what wins there is kept.
+    """
+    if not tuned:
+        return names[:MOST_GATED]
+    fastest = {min(times, key=lambda n: times[n]) for times in tuned}
+    near = {n for times in tuned for n in names if times[n] <= NEAR * min(times.values())}
+    loss = {n: sum(times[n] / min(times.values()) for times in tuned) for n in names}
+    return sorted(near, key=lambda n: (n not in fastest, loss[n]))[:MOST_GATED]
 
 
 def winners(names: list[str], tuned: list[dict[str, float]]) -> list[str]:

@@ -45,11 +45,6 @@ def tune_program(referee: Referee, job: Job, task: ProgramTask) -> list[StageRes
         "milliseconds": job.tuned,
         "stages": tuned,
         "gated": [key_of(stage, name) for stage, names in gated.items() for name in names],
-        "best": [
-            {"sizes": w.sizes, "stage": stage, "schedule": _best(gated[stage], tuned[w.label][stage])}
-            for w in job.timed
-            for stage in gated
-        ],
     }
     note = "; ".join(f"{stage} {', '.join(names)}" for stage, names in gated.items())
     return [StageResult(stage="tune", outcome="passed", note=note, data=data)]

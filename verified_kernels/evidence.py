@@ -42,8 +42,24 @@ def workloads_of(verdict: Verdict) -> tuple[WorkloadEvidence, ...]:
 
 
 def best_of(verdict: Verdict) -> tuple[Best, ...]:
-    """The winning schedule of each tuned shape."""
-    return tuple(Best(**row) for row in _data(verdict, "tune").get("best", []))
+    """The schedule that each shape was timed with: the record's times are those of what is loaded.
+
+    The race before had taken another for the fastest of some shapes; the heats before the timing decide.
+    """
+    program = bool(_data(verdict, "tune").get("stages"))
+    return tuple(
+        best
+        for row in verdict.timing.get("workloads", [])
+        for best in winners(row["workload"]["sizes"], row["schedule"], program)
+    )
+
+
+def winners(sizes: dict[str, int], schedule: str, program: bool) -> list[Best]:
+    """schedule: as a timing names it, "128x128-pingpong-2x1", or of a program "up 128x128-pingpong-2x1, down ..."."""
+    if not program:
+        return [Best(sizes=sizes, schedule=schedule)]
+    parts = [part.split(" ") for part in schedule.split(", ")]
+    return [Best(sizes=sizes, stage=stage, schedule=name) for stage, name in parts]
 
 
 def numerics_of(verdict: Verdict) -> Numerics:

@@ -209,7 +209,6 @@ def test_a_program_is_tuned_checked_and_timed_as_one(judged, name):
     tune, numerics, guards, timed = stages
     parts = list(job.task.parts)
     assert {key.partition(".")[0] for key in tune.data["gated"]} == set(parts)
-    assert {b["stage"] for b in tune.data["best"]} == set(parts)
     assert all(" " in row["schedule"] for row in numerics.data["workloads"]) and 0 < numerics.data["worst"] <= 1
     assert set(guards.data["sensitive"]) == {n for n, t in job.task.tensors.items() if t.dimensions}
     (row,) = timed.data["workloads"]

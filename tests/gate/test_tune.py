@@ -34,3 +34,12 @@ def test_schedules_race_in_single_passes_each_over_content_that_no_call_has_seen
     raced = [event for event in happened[happened.index(("fresh", 1)) :] if event[1]]
     assert raced[0::2] == [("fresh", 1)] * (len(raced) // 2) and len(raced) == 4 * 2 * (tune.ROUNDS + 1)
     assert {event for event in raced[1::2]} == {("tune-a", 1), ("tune-b", 1)}
+
+
+def test_what_the_race_cannot_tell_apart_is_timed_and_no_more_than_ships():
+    one = {"a": 1.0, "b": 1.01, "c": 1.03, "d": 1.2, "e": 1.039}
+    assert tune.contenders(list(one), [one]) == ["a", "b", "c", "e"]
+    other = {"a": 1.3, "b": 1.3, "c": 1.3, "d": 1.0, "e": 1.3}
+    assert set(tune.contenders(list(one), [one, other])[:2]) == {"a", "d"}, "each workload's fastest comes first"
+    assert len(tune.contenders(list("abcdef"), [dict.fromkeys("abcdef", 1.0)])) == tune.MOST_GATED
+    assert tune.contenders(["a", "b"], []) == ["a", "b"]

@@ -49,15 +49,14 @@ def evaluation(name, folder, *, without=""):
             objects[key] = folder / f"{name}-{key}.so"
             objects[key].write_bytes(b"\x7fELF" + f"{name}{key}".encode() * 50)
             signatures[key] = generate(graphs[stage], frame_of(part, "bf16"), schedule).signature
-    best = [
-        {"sizes": sizes, "stage": stage, "schedule": schedule.name}
-        for sizes, schedule in ((SMALL, FIRST), (LARGE, SECOND))
-        for stage in task.parts
-    ]
     label = Workload(sizes=SMALL).label
     stages = {label: {stage: {FIRST.name: 0.5, SECOND.name: 0.75} for stage in task.parts}}
-    data = {"tune": {"best": best, "milliseconds": {label: {"a chain": 1.0}}, "stages": stages}}
-    row = {"workload": Workload(sizes=SMALL).model_dump(), "schedule": "a chain", "milliseconds": {"kernel": 1.0}}
+    chains = {n.name: ", ".join(f"{stage} {n.name}" for stage in task.parts) for n in (FIRST, SECOND)}
+    data = {"tune": {"milliseconds": {label: {"another chain": 1.0}}, "stages": stages}}
+    rows = [
+        {"workload": Workload(sizes=s).model_dump(), "schedule": chains[n.name], "milliseconds": {"kernel": 1.0}}
+        for s, n in ((SMALL, FIRST), (LARGE, SECOND))
+    ]
     verdict = Verdict(
         task=name,
         task_digest=task.digest,
@@ -65,7 +64,7 @@ def evaluation(name, folder, *, without=""):
         status="passed",
         stages=tuple(StageResult(stage=s, outcome="passed", data=data.get(s, {})) for s in STAGES),
         environment=HERE,
-        timing={"tax": 1.05, "workloads": [row]},
+        timing={"tax": 1.05, "workloads": rows},
     )
     source = (HAND_WRITTEN / f"{name}.py").read_text()
     return SimpleNamespace(
@@ -131,9 +130,10 @@ def test_an_entry_holds_an_object_for_each_stage_and_schedule(homes):
         (stage, s.name) for stage in ("up", "down") for s in (FIRST, SECOND)
     }
     assert {(b.stage, b.schedule) for b in record.evidence[0].best} == {(o.stage, o.schedule) for o in record.objects}
-    (seen,) = record.evidence[0].workloads
+    seen, _ = record.evidence[0].workloads
     assert {t.schedule: t.milliseconds.value for t in seen.timings} == {
-        "a chain": 1.0,
+        ", ".join(f"{stage} {FIRST.name}" for stage in ("up", "down")): 1.0,
+        "another chain": 1.0,
         **{f"{stage}.{FIRST.name}": 0.5 for stage in ("up", "down")},
         **{f"{stage}.{SECOND.name}": 0.75 for stage in ("up", "down")},
     }
