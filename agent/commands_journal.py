@@ -54,6 +54,7 @@ def _replay_document(found: Replay, code: int) -> dict[str, Any]:
                 "then": a.then.status if a.then else None,
                 "now": a.now.status,
                 "differences": list(a.differences),
+                "not_compared": list(a.uncompared),
                 "same_question": a.same_question,
                 "verdict": a.now.model_dump(mode="json"),
             }
@@ -75,6 +76,10 @@ def _show_replay(console: Console, found: Replay) -> None:
     if other:
         which = f"attempt{'s' * (len(other) > 1)} {', '.join(other)}"
         console.print(f"The question of {which} would be worded otherwise today; its answer was taken as it is.")
+    stages = dict.fromkeys(stage for a in found.attempts for stage in a.uncompared)
+    if stages:
+        say = f"Not compared: {', '.join(stages)}; they ran only then or only now, as they need a Hopper GPU."
+        console.print(say, soft_wrap=True)
     count = sum(bool(a.differences) for a in found.attempts)
     say = "all verdicts are equal" if not count else f"{count} verdict{'s' * (count > 1)} differ{'s' * (count == 1)}"
     console.print(f"{found.task}: {found.compared} of {len(found.attempts)} attempts compared; {say}.", soft_wrap=True)

@@ -42,6 +42,11 @@ class Replayed:
     same_question: bool = True
     """Whether the prompt rendered today is the recorded one."""
 
+    @property
+    def uncompared(self) -> tuple[str, ...]:
+        """The stages that ran then or now, and were skipped the other time."""
+        return (*_skipped(self.then, self.now), *_skipped(self.now, self.then)) if self.then else ()
+
 
 @dataclass(frozen=True)
 class Replay:
@@ -132,6 +137,13 @@ def _differences(then: Verdict, now: Verdict) -> list[str]:
         if _seen(before) != _seen(after):
             found.append(f"{stage}: {_words(before)}, and now {_words(after)}")
     return found
+
+
+def _skipped(ran: Verdict, other: Verdict) -> list[str]:
+    """The stages of one verdict that the other one skipped, or left out after a stage that it skipped."""
+    outcomes = {s.stage: s.outcome for s in other.stages}
+    rest = "skipped" if "skipped" in outcomes.values() else ""
+    return [s.stage for s in ran.stages if s.outcome != "skipped" and outcomes.get(s.stage, rest) == "skipped"]
 
 
 def _stopped_before(stage: StageResult | None, stages: Iterable[StageResult]) -> bool:

@@ -7,20 +7,15 @@ Counts below are of the machine code for sm_90a, an element each.
 
 from __future__ import annotations
 
-import math
-
 from ...primitives import Builder, Graph
 from .rewriting import constant, rebuilt, term
-
-# Abramowitz and Stegun, 7.1.26: erfc(y) = t (a1 + t (a2 + ...)) exp(-y^2), t = 1 / (1 + p y), to 1.5e-7 for y >= 0.
-_P = 0.3275911
-_A = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 
 
 def sigmoid_by_tanh(graph: Graph) -> Graph | None:
     """sigmoid(x) = 1/2 + tanh(x/2)/2, and what is made of it: one tanh instead of an exponential and a reciprocal.
 
-    The tanh unit errs by up to 2^-11 of its value, which 16-bit outputs forgive and float32 ones do not.
+    The tanh unit errs by up to 2^-11 of its value, which bf16 outputs forgive and float32 ones do not.  Where products
+    of a sigmoid that is nearly 0 or 1 follow, fp16 does not either: the gate refuses it in `swiglu_limit_bwd`.
     """
     graph = graph.canonical()
 
@@ -43,36 +38,6 @@ def sigmoid_by_tanh(graph: Graph) -> Graph | None:
             if op == "sigmoid_grad":
                 return term(b, "mul", s, rest)
             return term(b, "add", s, term(b, "mul", silu(b, *args), rest))
-        return None
-
-    return rebuilt(graph, rule)
-
-
-def gelu_by_exponential(graph: Graph) -> Graph | None:
-    """The exact GELU and its derivative by a short series of a reciprocal and an exponential; right to 3e-7."""
-    graph = graph.canonical()
-
-    def tail(b: Builder, x: int) -> tuple[int, int]:
-        """Phi(-|x|), and exp(-x^2 / 2)."""
-        y = term(b, "mul", x, math.sqrt(0.5))
-        t = term(b, "reciprocal", term(b, "add", term(b, "mul", term(b, "abs", y), _P), 1.0))
-        series = b.const(0.5 * _A[-1])
-        for a in _A[-2::-1]:
-            series = term(b, "add", term(b, "mul", t, series), 0.5 * a)
-        e = term(b, "exp", term(b, "neg", term(b, "mul", y, y)))
-        return term(b, "mul", term(b, "mul", t, series), e), e
-
-    def rule(b: Builder, i: int, args: tuple[int, ...]) -> int | None:
-        op = graph.nodes[i].op
-        if op == "gelu":
-            (x,) = args
-            below, _ = tail(b, x)
-            return term(b, "sub", term(b, "relu", x), term(b, "mul", term(b, "abs", x), below))
-        if op == "gelu_grad":
-            (x,) = args
-            below, e = tail(b, x)
-            phi = term(b, "where", term(b, "gt", x, 0.0), term(b, "sub", 1.0, below), below)
-            return term(b, "add", phi, term(b, "mul", term(b, "mul", x, 1 / math.sqrt(2 * math.pi)), e))
         return None
 
     return rebuilt(graph, rule)

@@ -2,7 +2,8 @@
 
 It is an ordinary model.  What it is shown first in a conversation is what the strategy builds on; it proposes that
 with one rewrite more or one less, and never the same twice.  The first proposal after the tracer's own answer has all
-of them, so that each rewrite that fails or slows a kernel down costs one attempt to find, and one that helps none.
+of them, so that each rewrite that fails or slows a kernel down costs one attempt to find, and one that helps none; the
+second leaves out the one that the gate may refuse for its precision.
 Schedules are no part of it: the gate races them for each candidate.
 """
 
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...primitives import Graph, to_source
-from .cheaper_activations import gelu_by_exponential, no_division, select_to_extremum, sigmoid_by_tanh
+from .cheaper_activations import no_division, select_to_extremum, sigmoid_by_tanh
 from .cheaper_arithmetic import (
     fused_products,
     narrow_factors_first,
@@ -34,7 +35,6 @@ REWRITES: dict[str, Rewrite] = {
     f.__name__: f
     for f in (
         no_division,
-        gelu_by_exponential,
         sigmoid_by_tanh,
         select_to_extremum,
         shared_products,
@@ -45,6 +45,9 @@ REWRITES: dict[str, Rewrite] = {
     )
 }
 """In the order in which they are applied: what one makes, a later one may improve."""
+
+EXACT = tuple(name for name in REWRITES if name != sigmoid_by_tanh.__name__)
+"""Those that keep the precision of the primitives; the other one is changed last."""
 
 FREE = 1.0
 """A tax that no rewrite can better: the epilogue hides behind the multiplication."""
@@ -122,10 +125,12 @@ class BuiltinSearch:
 
 
 def _neighbours(base: Names) -> Iterator[Names]:
-    """What to propose, in order: the reference as it stands, all rewrites, then the base with one more or one less."""
+    """What to propose, in order: the reference as it stands, all rewrites, all exact ones, then the base with one more
+    or one less."""
     yield ()
     yield tuple(REWRITES)
-    for name in REWRITES:
+    yield EXACT
+    for name in sorted(REWRITES, key=lambda name: name not in EXACT):
         yield tuple(n for n in REWRITES if (n in base) != (n == name))
 
 

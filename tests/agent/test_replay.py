@@ -2,13 +2,19 @@
 
 import json
 import socket
+from pathlib import Path
 
 import pytest
 from codasmith.agent import campaign
 from codasmith.agent.budget import Budget
+from codasmith.agent.cli import app
 from codasmith.agent.errors import MachineCannot, UserMistake
 from codasmith.agent.replay import replay
 from codasmith.gate.verdict import Finding, StageResult
+from codasmith.tasks import load_task
+from typer.testing import CliRunner
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
@@ -77,6 +83,11 @@ def test_stages_that_do_not_run_here_are_not_compared(recorded, monkeypatch, fak
     monkeypatch.setattr("codasmith.agent.replay.gate_and_admit", lambda *_: (without_gpu, None))
     found = replay(recorded)
     assert found.equal and found.attempts[3].now.status == "checked" and found.attempts[3].then.status == "passed"
+    ran_then = {s.stage for s in found.attempts[3].then.stages} - {"read", "interpret", "compile"}
+    assert set(found.attempts[3].uncompared) == ran_then and "timing" in ran_then, "and that is said"
+    assert not any(a.uncompared for a in found.attempts[:3])
+    monkeypatch.setattr("codasmith.agent.replay.gate_and_admit", lambda *_: (fake_gate, None))
+    assert not any(a.uncompared for a in replay(recorded).attempts)
 
 
 def test_a_prompt_that_is_worded_otherwise_today_is_told_and_is_no_difference(recorded, monkeypatch):
@@ -131,3 +142,12 @@ def test_the_real_gate_says_the_same_twice(tmp_path, scripted):
     assert found.equal and found.compared == 3
     assert [a.now.finding.code for a in found.attempts] == [a.then.finding.code for a in found.attempts]
     assert len({a.now.finding.code for a in found.attempts}) == 3
+
+
+def test_the_campaign_in_the_documentation_is_what_its_journal_shows_and_its_task_has_not_changed():
+    path = DOCS / "results" / "search-sigmoid_gate_bwd.jsonl"
+    start = json.loads(path.read_text().splitlines()[0])
+    assert load_task(start["task"]).digest == start["task_digest"], "a replay would be refused"
+    shown = CliRunner().invoke(app, ["journal", "show", str(path)]).stdout
+    lines = [line.rstrip() for line in shown.rstrip().splitlines()]
+    assert len(lines) > 25 and "\n".join(lines) in (DOCS / "agent.md").read_text()

@@ -83,6 +83,12 @@ def test_it_climbs_to_the_best_set(search, good):
     assert rewrites(result.best) == good
 
 
+def test_after_a_refusal_for_precision_the_exact_rewrites_follow_and_the_inexact_one_comes_last(search):
+    result = search(lambda names: None if TANH in names else 1.2 - 0.02 * len(names))
+    assert [rewrites(a) for a in result.attempts] == [set(), {TANH, FUSED, NARROW}, {FUSED}, {TANH, FUSED}]
+    assert result.best.number == 3
+
+
 def test_it_stops_where_nothing_is_left_to_gain(search):
     result = search(lambda names: 0.99)
     assert len(result.attempts) == 1 and result.ended == "finished"
