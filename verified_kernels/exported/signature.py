@@ -1,39 +1,34 @@
-"""How a compiled kernel is called, read from spec.json: the attributes that launch.py and bound.py look at."""
+"""How a compiled kernel is called, read from spec.json: every field of the record's signature, whichever there are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any
 
 
-def _made(cls: type, data: dict[str, Any]) -> Any:
-    known = {field.name for field in fields(cls)}
-    return cls(**{name: value for name, value in data.items() if name in known})
+class _Fields:
+    """A JSON object's members as attributes, lists as tuples. What is derived from them stands in the subclasses."""
+
+    def __init__(self, data: dict[str, Any]):
+        vars(self).update({name: _tuples(value) for name, value in data.items()})
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"the {type(self).__name__.lower()} in spec.json has no {name}; export the kernel again")
 
 
-@dataclass(frozen=True)
-class Schedule:
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+class Schedule(_Fields):
     """Tile and cluster of one compiled object."""
-
-    tile_m: int
-    tile_n: int
-    pingpong: bool
-    cluster_m: int = 2
-    cluster_n: int = 1
-    swizzle: int = 8
 
     @property
     def cluster(self) -> int:
         return self.cluster_m * self.cluster_n
 
 
-@dataclass(frozen=True)
-class TensorSpec:
+class TensorSpec(_Fields):
     """A tensor as the kernel sees it; dimensions are (coefficient, symbol or None)."""
-
-    shape: tuple
-    dtype: str
-    halves: bool = False
 
     def size(self, sizes: dict[str, int]) -> tuple[int, ...]:
         return tuple(c * (sizes[s] if s else 1) for c, s in self.shape)
@@ -43,46 +38,21 @@ class TensorSpec:
         return "[" + ", ".join(f"{c if c != 1 or s is None else ''}{s or ''}" for c, s in self.shape) + "]"
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(_Fields):
     """One field of the epilogue's arguments."""
 
-    field: str
-    name: str
-    role: str
-    join: str = ""
-    direction: str = ""
 
-
-@dataclass(frozen=True)
-class Signature:
+class Signature(_Fields):
     """Everything a launch needs besides the tensors."""
-
-    schedule: Schedule
-    storage: str
-    a: str
-    a_transposed: bool
-    b: str
-    tensors: dict[str, TensorSpec]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    d: str | None
-    c: str | None
-    arguments: tuple[Argument, ...]
-    accumulates: tuple[str, ...]
-    fields: tuple[str, ...]
-    symbol: str
 
     @staticmethod
     def read(data: dict[str, Any]) -> Signature:
         """From the JSON of the record."""
-        parts = {
-            "schedule": _made(Schedule, data["schedule"]),
-            "tensors": {name: _made(TensorSpec, spec) for name, spec in data["tensors"].items()},
-            "arguments": tuple(_made(Argument, argument) for argument in data["arguments"]),
-        }
-        parts |= {name: tuple(data[name]) for name in ("inputs", "outputs", "accumulates", "fields")}
-        return _made(Signature, {**data, **parts})
+        made = Signature(data)
+        made.schedule = Schedule(data["schedule"])
+        made.tensors = {name: TensorSpec(spec) for name, spec in data["tensors"].items()}
+        made.arguments = tuple(map(Argument, data["arguments"]))
+        return made
 
     def join_symbol(self, argument: Argument) -> str:
         return f"{self.symbol}_join_{argument.field}"
