@@ -39,9 +39,7 @@ python benchmarks/table.py benchmarks/results/*-gate.jsonl.xz benchmarks/results
   pointwise rest at the measured copy rate. Below 1.00, no unfused implementation of any quality is as fast.
 - **eager**, **compile**: speed-up over the task's reference in the storage dtype, as written and through torch.compile,
   each recorded as a CUDA graph, so that no host time counts; of a kernel with fp8 operands, the reference with
-  `torch._scaled_mm` for its product, cuBLAS's too, and then the pointwise rest in bf16. A dash: not measured, or
-  torch.compile had given up and gone back to the reference as it is (nine shapes of tasks with scalars; their recording
-  says so).
+  `torch._scaled_mm` for its product, cuBLAS's too, and then the pointwise rest in bf16. A dash: not measured.
 - **library**: speed-up over the best function of an installed library that does the whole job (quack's own, cuBLASLt's
   epilogues), with the fastest of four tiles where it lets one choose; timed beside the admitted kernel.
 - \\* marks a baseline that takes more than 1.3 times its own unfused roofline (of several shapes, at most of them):
@@ -86,6 +84,7 @@ def page(verdicts: list[Verdict], libraries: list[Row], names: list[str]) -> str
     parts = [HEAD, f"Measured on {'; '.join(sorted(places))}; recorded in {', '.join(names)}.\n"]
     parts += ["## By kernel\n", *_summary(verdicts, libraries, known), ""]
     parts += [_all(verdicts), "", "## By shape\n", *_details(verdicts, libraries), ""]
+    parts += ["## Spilled registers\n", *_spills(verdicts), ""]
     failed = [f"{r['library']} on {r['task']}: {r['failed']}" for r in libraries if "failed" in r]
     if failed:
         parts += ["Libraries that could not be measured: " + "; ".join(dict.fromkeys(failed)) + ".", ""]
@@ -147,6 +146,29 @@ def _details(verdicts: list[Verdict], libraries: list[Row]) -> list[str]:
                 f"{row['sol']:.2f}" if row.get("sol") else "-",
                 f"{worst:.2f}" if worst is not None else "-",
             ]
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _spills(verdicts: list[Verdict]) -> list[str]:
+    """The shipped schedules that ptxas let spill: by how much, and what the fastest that does not would have cost."""
+    lines = [
+        "A schedule that spills registers ships only where it won the race on a timed shape all the same. The last",
+        "column: time in that race of the fastest schedule without a spill, over its own, on the shape where that is",
+        "most.",
+        "",
+        "| kernel | tier, dtype | schedule | bytes a thread | without a spill |",
+        "|---|---|---|---|---|",
+    ]
+    for verdict in verdicts:
+        found = {s["stage"]: s["data"] for s in verdict["stages"]}
+        spilt = {n: c["spill_bytes"] for n, c in found["compile"].get("schedules", {}).items() if c.get("spill_bytes")}
+        for name in found["tune"]["gated"]:
+            if name not in spilt:
+                continue
+            races = found["tune"]["milliseconds"].values()
+            dry = max(min(t for n, t in race.items() if n not in spilt) / race[name] for race in races)
+            cells = [verdict["task"], f"{verdict['tier']}, {_key(verdict)[2]}", name, str(spilt[name]), f"{dry:.2f}"]
             lines.append("| " + " | ".join(cells) + " |")
     return lines
 
