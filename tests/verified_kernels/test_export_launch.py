@@ -39,15 +39,24 @@ spec.loader.exec_module(kernel)
 
 class OnGpu(torch.Tensor):  # a CPU tensor that is taken for one on a GPU
     is_cuda = property(lambda self: True)
+def seen(value):
+    return value.as_subclass(OnGpu) if isinstance(value, torch.Tensor) else value
 def drawn(*shape):
     return torch.randn(shape).bfloat16()
 launch, bound, choice = (importlib.import_module(f"{identity}.{name}") for name in ("launch", "bound", "choice"))
 launch._runtime, launch.processors = lambda: None, lambda device: 132
 bound._current_device = lambda: None
 choice.hopper, refuse = lambda device: True, choice.refuse
-choice.refuse = lambda signature, inputs: refuse(signature, {n: v.as_subclass(OnGpu) for n, v in inputs.items()})
-def told(values):
-    return [v if not isinstance(v, torch.Tensor) else list(v.shape) for v in values]
+choice.refuse = lambda signature, inputs: refuse(signature, {n: seen(v) for n, v in inputs.items()})
+def tell():
+    "What each product and each join was given."
+    for _, given in calls:
+        if len(given) > 2:
+            print(*(None if t is None else list(t.shape) for t in given[:4]))
+        else:
+            partials, total = given
+            print("row" if partials.shape[0] == len(total) else "column", "sums", list(total.shape))
+            assert partials.shape[partials.shape[0] != len(total)] == len(total) and partials.is_contiguous()
 """
 
 
@@ -103,32 +112,36 @@ def _best(name):
 
 def test_a_program_and_its_gradient_make_every_call(tmp_path):
     said = launched(
-        export("mlp_swiglu", tmp_path),
+        export("rmsnorm_mlp_swiglu", tmp_path),
         """
-x, w_up, w_down = (drawn(*shape).requires_grad_() for shape in ((264, 128), (512, 128), (128, 256)))
-y = kernel.mlp_swiglu(x, w_up, w_down)[0]
-assert calls[-1][1][2].data_ptr() == y.data_ptr()
-for symbol, given in calls:
-    print(*told(given[:4]))
+sizes = {"a": (264, 64), "w_o": (128, 64), "x": (264, 128), "gamma": (128,), "w_up": (512, 128), "w_down": (128, 256)}
+values = {name: drawn(*shape).requires_grad_() for name, shape in sizes.items()}
+y = kernel.rmsnorm_mlp_swiglu(**values, eps=1e-6)[0]
+products = [given for _, given in calls if len(given) > 2]
+assert products[-1][2].data_ptr() == y.data_ptr()
+tell()
 calls.clear()
-found = torch.autograd.grad(y, (x, w_up, w_down), torch.ones_like(y))
-assert [f.shape for f in found] == [x.shape, w_up.shape, w_down.shape]
-made = {given[2].data_ptr() for _, given in calls if given[2] is not None}
-assert made >= {f.data_ptr() for f in found}
-assert calls[1][1][0].stride() == (1, 128)  # dy, read transposed where it lies
+leaves = list(values.values())
+found = torch.autograd.grad(y, leaves, torch.ones_like(y))
+assert [f.shape for f in found] == [v.shape for v in leaves]
 print("backward")
-for symbol, given in calls:
-    print(*told(given[:4]))
+tell()
 """,
     )
     assert said == [
+        "[264, 64] [128, 64] [264, 128] [264, 128]",
+        "row sums [264]",
         "[264, 128] [512, 128] [264, 512] None",
-        "[264, 256] [128, 256] [264, 128] None",
+        "[264, 256] [128, 256] [264, 128] [264, 128]",
         "backward",
         "[264, 128] [128, 256] [264, 512] [264, 512]",
+        "row sums [264]",
         "[128, 264] [264, 256] [128, 256] None",
-        "[264, 512] [512, 128] [264, 128] None",
+        "[264, 512] [512, 128] [264, 128] [264, 128]",
+        "column sums [128]",
         "[512, 264] [264, 128] [512, 128] None",
+        "[264, 128] [128, 64] [264, 64] None",
+        "[128, 264] [264, 64] [128, 64] None",
     ]
 
 
