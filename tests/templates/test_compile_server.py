@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -12,7 +13,7 @@ import pytest
 from codasmith.gate.messages import explain
 from codasmith.gate.pipeline import bare_kernels
 from codasmith.tasks import load_task
-from codasmith.templates import compile
+from codasmith.templates import compile, server
 from codasmith.templates.compile import Compiler
 from codasmith.templates.launch import Signature
 
@@ -111,3 +112,15 @@ def test_a_job_over_its_time_limit_is_stopped(tmp_path, job):
         built = compiler.submit(*job, limit_s=0.05).result(timeout=200)
     assert not built.ok
     assert "longer than" in built.error
+
+
+def test_a_compilation_lets_the_gate_go_first():
+    """While a kernel is timed others compile, and two processes of the gate must answer each other at once."""
+    core = min(os.sched_getaffinity(0))
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        server.apart(core)
+        os.write(write, json.dumps([os.getpriority(os.PRIO_PROCESS, 0), sorted(os.sched_getaffinity(0))]).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert json.loads(os.read(read, 100)) == [os.getpriority(os.PRIO_PROCESS, 0) + server.NICE, [core]]
