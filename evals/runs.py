@@ -7,6 +7,7 @@ way, and the same command goes on.
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -16,6 +17,8 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from ..agent.errors import AgentError, Interrupted, UserMistake
 from ..agent.loop import Gate
@@ -169,6 +172,8 @@ def run(
         outcomes: queue.Queue[Row | Unfinished | BaseException] = queue.Queue()
 
         def work() -> None:
+            # What is interpreted here must not take every core from the processes that time kernels.
+            torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // workers))
             while not stopping.is_set():
                 try:
                     job = pending.popleft()

@@ -3,6 +3,7 @@ import threading
 import time
 
 import pytest
+import torch
 from codasmith.agent.errors import UserMistake
 from codasmith.agent.models import Answer, ModelError, Usage
 from codasmith.evals import runs
@@ -55,6 +56,18 @@ def test_what_translates_a_reference_is_not_asked_for_programs(public, spec):
     entry = Entry(name=task.name, digest=task.digest, level=4, family="gated")
     one = LoadedSet(EvalSet(name="p", version=1, split="public", tasks=(entry,)), {task.name: task}, {task.name: ""})
     assert [j.model for j in jobs(spec(one, "a", samples=1), one)] == ["hand-written", "a"]
+
+
+def test_workers_share_the_cores_and_leave_the_callers_threads_alone(tmp_path, four, spec, make, gate):
+    """Several that interpret candidates with all cores each would keep the processes that time kernels waiting."""
+    seen, before = [], torch.get_num_threads()
+
+    def counted(*args, **kwargs):
+        seen.append(torch.get_num_threads())
+        return gate(*args, **kwargs)
+
+    run(spec(four, "a", samples=1), four, RunFolder(tmp_path), workers=64, make=make, gate=counted)
+    assert seen and set(seen) == {1} and torch.get_num_threads() == before
 
 
 def test_shards_share_the_samples_out_without_overlap(four, spec):
