@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ..tasks import ProgramTask, Workload
 from .job import Chain, Job, Object
 from .tune import bind_formula, prepare, race, winners
@@ -77,6 +79,7 @@ def _times(
             calls = [f"tune-{step.name}-{number}" for number in range(len(sets))]
             for call, buffers in zip(calls, sets, strict=True):
                 bind_formula(referee, call, step, buffers)
+            torch.cuda.synchronize()  # of a first stage nothing else waits for what was laid out
             referee.runner.call("launch", calls=calls)
         referee.runner.call("forget")
     return times

@@ -5,7 +5,8 @@ from __future__ import annotations
 import types
 
 import torch
-from codasmith.gate import tune
+from codasmith.gate import tune, tune_program
+from codasmith.tasks import load_task
 
 
 def test_what_was_laid_out_is_there_before_the_runner_launches_anything(monkeypatch):
@@ -43,3 +44,17 @@ def test_what_the_race_cannot_tell_apart_is_timed_and_no_more_than_ships():
     assert set(tune.contenders(list(one), [one, other])[:2]) == {"a", "d"}, "each workload's fastest comes first"
     assert len(tune.contenders(list("abcdef"), [dict.fromkeys("abcdef", 1.0)])) == tune.MOST_GATED
     assert tune.contenders(["a", "b"], []) == ["a", "b"]
+
+
+def test_a_program_whose_first_stage_is_no_product_reads_what_was_laid_out(monkeypatch):
+    """Else its products race on what a row kernel made of an empty block."""
+    happened = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: happened.append("settled"))
+    monkeypatch.setattr(tune_program, "prepare", lambda *_: happened.append("laid out") or [types.SimpleNamespace()])
+    monkeypatch.setattr(tune_program, "bind_formula", lambda *_: None)
+    monkeypatch.setattr(tune_program, "race", lambda *_: happened.append("raced") or {"a": 1.0})
+    referee = types.SimpleNamespace(runner=types.SimpleNamespace(call=lambda op, **_: happened.append(op)))
+    task = load_task("linear_cross_entropy_bwd")
+    job = types.SimpleNamespace(say=lambda *_: None)
+    tune_program._times(referee, job, task, {stage: [] for stage in task.parts}, task.workloads()[0])
+    assert happened[:4] == ["laid out", "settled", "launch", "forget"] and happened.count("raced") == len(task.parts)
