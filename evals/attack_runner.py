@@ -129,15 +129,12 @@ def run_all(
         session().compiler.limit_s = 1.0
         session().close()  # whoever waits for the compile server or the referee hears that it has ended
 
-    watchdog = threading.Timer((limit_s or 0) + GRACE_S, give_up)
-    watchdog.daemon = True
     with (
+        _watchdog(limit_s, give_up),
         tempfile.TemporaryDirectory(prefix="codasmith-attacks-") as folder,
         _patience(),
         ThreadPoolExecutor(min(16, len(os.sched_getaffinity(0))) + 2) as pool,
     ):
-        if limit_s is not None:
-            watchdog.start()
         ready = None if cpu_only else pool.submit(_prepare, chosen)
 
         def check(attack: Attack) -> Outcome | None:
@@ -159,10 +156,22 @@ def run_all(
                 outcomes.append(outcome)
                 keep(outcome)
                 say(str(outcome))
-    watchdog.cancel()
     if len(outcomes) < len(chosen):
         say(f"the time is up: {len(chosen) - len(outcomes)} of {len(chosen)} were not decided")
     return outcomes
+
+
+@contextlib.contextmanager
+def _watchdog(limit_s: float | None, give_up: Callable[[], None]) -> Iterator[None]:
+    """Has attacks given up that are under way too long; not once this is left, however that happens."""
+    timer = threading.Timer((limit_s or 0) + GRACE_S, give_up)
+    timer.daemon = True
+    if limit_s is not None:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _through(attack: Attack, folder: Path, cpu_only: bool, schedules: Sequence[Schedule] = SCHEDULES[:1]) -> Outcome:

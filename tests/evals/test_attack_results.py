@@ -119,6 +119,16 @@ def test_no_attack_outlasts_the_limit_by_more_than_the_grace(monkeypatch):
     assert said[-1] == "the time is up: 1 of 3 were not decided"
 
 
+def test_a_run_that_fails_leaves_nothing_behind_that_ends_what_comes_after_it(monkeypatch):
+    def full(outcome):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(attack_runner, "_through", lambda attack, *_: Outcome(attack, verdict(attack), False))
+    with pytest.raises(OSError, match="no space left"):
+        run_all(ATTACKS[:1], say=lambda line: None, keep=full, limit_s=600)
+    assert not [t for t in threading.enumerate() if isinstance(t, threading.Timer) and not t.finished.is_set()]
+
+
 def test_only_what_passes_the_stages_without_a_gpu_goes_on_to_it_and_one_at_a_time(monkeypatch):
     busy, on_gpu = threading.Lock(), []
 
