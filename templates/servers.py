@@ -53,7 +53,7 @@ class Servers:
         with self._lock:
             process, self.current = self.current, None
             spare, self.next = self.next, None
-            self.stopped = process
+            self.stopped = process or self.stopped
         if spare is not None and _alive(spare):
             _kill(spare)
         if process is None or not _alive(process):

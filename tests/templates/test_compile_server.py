@@ -6,6 +6,7 @@ import json
 import os
 import select
 import signal
+import subprocess
 import time
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ import pytest
 from codasmith.gate.messages import explain
 from codasmith.gate.pipeline import bare_kernels
 from codasmith.tasks import load_task
-from codasmith.templates import compile, server
+from codasmith.templates import compile, server, servers
 from codasmith.templates.compile import Compiler
 from codasmith.templates.launch import Signature
 
@@ -90,6 +91,19 @@ def test_a_server_that_is_stopped_on_purpose_starts_no_other(tmp_path, job):
     compiler.close()
     assert not future.result(timeout=60).ok
     assert compiler.server is None
+
+
+def test_a_server_that_is_stopped_twice_was_still_stopped_on_purpose(monkeypatch):
+    """Else its jobs, which it takes with it, start another while Python ends."""
+    monkeypatch.setattr(
+        servers, "_spawn", lambda: subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    )
+    made = servers.Servers(lambda process: None)
+    first = made.start()
+    made.stop()
+    made.stop()
+    first.stdout.close()
+    assert first.poll() is not None and made.stopped is first
 
 
 def _kill_server(compiler):
