@@ -6,11 +6,11 @@ verdicts on one kernel the later counts.
 
 from __future__ import annotations
 
+import argparse
 import json
 import lzma
 import math
 import statistics
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -63,12 +63,17 @@ Row = dict[str, Any]
 
 
 def main() -> None:
-    lines = [json.loads(line) for path in sys.argv[1:] for line in text(Path(path)).splitlines()]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("recordings", nargs="+", type=Path)
+    paths: list[Path] = parser.parse_args().recordings
+    if missing := [str(path) for path in paths if not path.is_file()]:
+        raise SystemExit(f"no such file: {', '.join(missing)}; pass recordings of admit.py and of libraries.py")
+    lines = [json.loads(line) for path in paths for line in text(path).splitlines()]
     verdicts = {_key(v): v for v in lines if v.get("status") in KEPT and v["timing"].get("workloads")}
     libraries = [r for r in lines if "library" in r]
     if not verdicts:
         raise SystemExit("no admitted verdict in the files given; pass benchmarks/results/*-gate.jsonl.xz")
-    print(page(list(verdicts.values()), libraries, [Path(p).name for p in sys.argv[1:]]))
+    print(page(list(verdicts.values()), libraries, [p.name for p in paths]))
 
 
 def text(recording: Path) -> str:
@@ -81,7 +86,8 @@ def page(verdicts: list[Verdict], libraries: list[Row], names: list[str]) -> str
     known = shipped()
     verdicts = sorted(verdicts, key=lambda v: (known[v["task"]].level if v["task"] in known else 9, *_key(v)))
     places = {_place(v["environment"]) for v in verdicts}
-    parts = [HEAD, f"Measured on {'; '.join(sorted(places))}; recorded in {', '.join(names)}.\n"]
+    links = ", ".join(f"[{name}](../benchmarks/results/{name})" for name in names)
+    parts = [HEAD, f"Measured on {'; '.join(sorted(places))}; recorded in {links}, whose names hold the date.\n"]
     parts += ["## By kernel\n", *_summary(verdicts, libraries, known), ""]
     parts += [_all(verdicts), "", "## By shape\n", *_details(verdicts, libraries), ""]
     parts += ["## Spilled registers\n", *_spills(verdicts), ""]
