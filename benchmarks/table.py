@@ -41,7 +41,7 @@ python benchmarks/table.py benchmarks/results/*-gate.jsonl.xz benchmarks/results
   each recorded as a CUDA graph, so that no host time counts; of a kernel with fp8 operands, the reference with
   `torch._scaled_mm` for its product, cuBLAS's too, and then the pointwise rest in bf16. A dash: not measured.
 - **library**: speed-up over the best function of an installed library that does the whole job (quack's own, cuBLASLt's
-  epilogues), with the fastest of four tiles where it lets one choose; timed beside the kernel that was admitted then: for
+  epilogues), with the fastest of four tiles where it lets one choose; timed beside the kernel admitted then: for
   `geglu_bwd`, `gelu_bwd`, `linear_alpha_beta_residual`, `linear_bias` and `linear_bias_gelu`, before the verdict here.
 - \\* marks a baseline that takes more than 1.3 times its own unfused roofline (of several shapes, at most of them):
   beating that proves little.
