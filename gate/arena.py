@@ -24,6 +24,11 @@ class ArenaFull(MemoryError):
     """The workload does not fit into the shared block."""
 
 
+def room(size: int) -> int:
+    """Bytes that a tensor of so many takes, with the canaries after it."""
+    return -(-size // ALIGN) * ALIGN + ALIGN
+
+
 class Arena:
     """The owner's side."""
 
@@ -45,7 +50,7 @@ class Arena:
         """A tensor of canary bytes, and how the other process finds it. Raises ArenaFull."""
         size = torch.Size(shape).numel() * dtype.itemsize
         start, end = self.used, self.used + size
-        following = -(-end // ALIGN) * ALIGN + ALIGN
+        following = start + room(size)
         if following > self.block.numel():
             raise ArenaFull(
                 f"{name} needs {size / 2**20:.0f} MiB and {self.left / 2**20:.0f} MiB of the shared block are left"

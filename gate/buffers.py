@@ -6,7 +6,7 @@ Several sets together exceed the L2 cache, so that a timed call finds none of it
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,12 +16,13 @@ from ..tasks import Task, Workload, draw
 from ..tasks.tensor import beside
 from ..templates.launch import TORCH_DTYPES, product_shape, workspace_shapes
 from ..templates.signature import Signature
-from .arena import Arena, ArenaFull
+from .arena import Arena, ArenaFull, room
+from .job import Object
 
 L2_BYTES = 50 * 2**20
 MOST_SETS = 48
 RESERVE = 8
-"""One part in so many of the shared block is kept for the workspaces of reductions."""
+"""One part in so many of the shared block is kept free of sets at least, for the workspaces of reductions."""
 
 
 @dataclass
@@ -116,9 +117,12 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view(-1).view(_WHOLE[tensor.dtype.itemsize])
 
 
-def place(arena: Arena, task: Task, workload: Workload, sets: int, *, bare: bool = False) -> list[BufferSet]:
-    """Draw `sets` different inputs and lay them out with room for outputs. Raises ArenaFull if not even one fits.
+def place(
+    arena: Arena, task: Task, workload: Workload, sets: int, *, bare: bool = False, scratch: int = 0
+) -> list[BufferSet]:
+    """Draw `sets` different inputs and lay them out with room for outputs, fewer where there is no room for all.
 
+    scratch: bytes that workspaces will take beside each set (see `partials`). Raises ArenaFull if not even one fits.
     Scalars are the first set's in all: torch.compile compiles anew for each value, and gives up after a few.
     """
     arena.reset()
@@ -130,7 +134,8 @@ def place(arena: Arena, task: Task, workload: Workload, sets: int, *, bare: bool
         try:
             one = _one(arena, task, seeded, bare, scalars)
             scalars = {n: v for n, v in one.inputs.items() if not isinstance(v, torch.Tensor)}
-            if placed and arena.left < arena.block.numel() // RESERVE:
+            reserve = arena.block.numel() // RESERVE if placed else 0
+            if arena.left < max(reserve, (number + 1) * scratch):
                 raise ArenaFull("what is left is for the workspaces")
             placed.append(one)
         except ArenaFull:
@@ -212,6 +217,16 @@ def _bare(
             described={"a": places[part.gemm.a], "b": places[part.gemm.b], "product": {**place, "shape": [m, n]}},
         )
     return made
+
+
+def partials(task: Task, sizes: dict[str, int], objects: Iterable[Object]) -> int:
+    """Bytes of the shared block that the workspaces of all these kernels take beside one set."""
+    total = 0
+    for item in objects:
+        part = task.parts[item.stage]
+        shapes = workspace_shapes(item.signature, part.m.size(sizes), part.n.size(sizes))
+        total += sum(room(rows * columns * torch.float32.itemsize) for rows, columns in shapes.values())
+    return total
 
 
 def workspace(arena: Arena, buffers: BufferSet | BareSet, signature: Signature) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import torch
 
 from ..tasks import ProgramTask, Workload
 from ..templates.program import Stage
-from .buffers import MOST_SETS, BareSet, BufferSet, place, sets_wanted, workspace
+from .buffers import MOST_SETS, BareSet, BufferSet, partials, place, sets_wanted, workspace
 from .job import Chain, Job, Object
 from .memory import enough_memory
 from .roofline import compulsory_bytes, roofline_ms
@@ -109,11 +109,14 @@ def winners(names: list[str], tuned: list[dict[str, float]]) -> list[str]:
 
 
 def prepare(referee: Referee, job: Job, workload: Workload, *, bare: bool = False, least: int = 0) -> list[BufferSet]:
-    """Draw and lay out as many sets as exceed the L2 cache, and `least` where they fit."""
+    """Draw and lay out as many sets as exceed the L2 cache, and `least` where they fit with the kernels' workspaces."""
     wanted = max(sets_wanted(compulsory_bytes(job.task, workload)), least)
     seeded = workload.model_copy(update={"seed": job.seed + workload.seed})
+    raced = [item for item in job.candidate if item.schedule in job.gated] or job.candidate
+    objects = {o.key: o for item in raced for o in (item.objects.values() if isinstance(item, Chain) else [item])}
+    scratch = partials(job.task, workload.sizes, objects.values())
     with enough_memory(job.task, workload):
-        return place(referee.arena, job.task, seeded, wanted, bare=bare)
+        return place(referee.arena, job.task, seeded, wanted, bare=bare, scratch=scratch)
 
 
 def bind(referee: Referee, name: str, item: Object | Chain, sets: Sequence[BufferSet | BareSet]) -> list[str]:

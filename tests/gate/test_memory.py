@@ -1,5 +1,7 @@
 """A machine with too little memory: no verdict, one sentence with the workload and what it needs."""
 
+from dataclasses import replace
+from importlib.resources import files
 from random import Random
 from types import SimpleNamespace
 
@@ -7,11 +9,17 @@ import pytest
 import torch
 from codasmith.gate import numerics, pipeline
 from codasmith.gate.arena import Arena
-from codasmith.gate.job import Job, Refused
+from codasmith.gate.buffers import workspace
+from codasmith.gate.frame import frame_of
+from codasmith.gate.job import Job, Object, Refused
 from codasmith.gate.memory import TooLittleMemory, enough_memory
 from codasmith.gate.pipe import ChildFailed
+from codasmith.gate.read import read_stage
+from codasmith.gate.tune import prepare
 from codasmith.tasks import Workload, catalogue, oracle, task, unfused
 from codasmith.tasks.tensor import Tensor
+from codasmith.templates.generate import generate
+from codasmith.templates.schedule import SCHEDULES
 
 TASK = catalogue()["linear_bias"]
 LARGE = Workload(sizes={"M": 16384, "N": 28672, "K": 8192})
@@ -46,6 +54,22 @@ def test_a_workload_too_large_for_the_shared_block_is_no_verdict():
         TooLittleMemory, match=rf"^linear_bias at {small.label} needs 0.0 GiB for its tensors, and .*; "
     ):
         numerics.check(referee(2**14), job([small]))
+
+
+def test_sets_leave_room_for_the_workspaces_of_all_kernels_that_race():
+    """Small products fill the block with sets, beside which reductions take more than what is kept free at least."""
+    entropy = catalogue()["linear_entropy"]
+    source = (files("codasmith.verified_kernels.hand_written") / "linear_entropy.py").read_text()
+    _, graph = read_stage(entropy, source, "closed")
+    frame = frame_of(entropy, "bf16")
+    made = [generate(graph, frame, s).signature.model_copy(update={"symbol": s.name}) for s in SCHEDULES]
+    judged = replace(job([]), task=entropy, candidate=[Object(g.symbol, "", g) for g in made], gated=[])
+    arena = Arena(2**24, torch.device("cpu"))
+    small = Workload(sizes={"M": 512, "N": 2048, "K": 64})
+    sets = prepare(SimpleNamespace(arena=arena), judged, small, least=48)
+    described = [workspace(arena, buffers, signature) for buffers in sets for signature in made]
+    assert 2 < len(sets) < 48 and all(described)
+    assert arena.left < arena.used / len(sets), "and no more room than another set takes"
 
 
 @pytest.mark.parametrize("where", ["unfused", "oracle"])

@@ -19,7 +19,9 @@ MACHINE = {"gpu": "NVIDIA H200", "driver": "580.1"}
 WORKLOAD = Workload(sizes={"M": 48, "N": 64, "K": 32})
 COST = {"kernel": 1.05, "bare": 1.0, "cublas": 1.02, "eager": 1.6, "compile": 1.3}
 """Milliseconds a call."""
-SIGNATURE = types.SimpleNamespace(a_transposed=False, b_transposed=True)
+SIGNATURE = types.SimpleNamespace(
+    a_transposed=False, b_transposed=True, sinks=(), schedule=types.SimpleNamespace(tile_m=128, tile_n=128)
+)
 
 
 class Bench:
@@ -59,7 +61,7 @@ class Bench:
         return replay
 
     def measure(self, **changes):
-        item = types.SimpleNamespace(schedule="128x128", key="k", signature=SIGNATURE)
+        item = types.SimpleNamespace(schedule="128x128", key="k", stage="", signature=SIGNATURE)
         values = {"task": self.task, "storage": "bf16", "candidate": [item], "bare": [item], "timed": [WORKLOAD]}
         values |= {"checked": [], "rounds": 11, "compile_baseline": True, "seed": 7, "graph": None}
         values |= {"say": lambda *_: None, "gated": ["128x128"], "tuned": {WORKLOAD.label: {"128x128": 1.0}}}
