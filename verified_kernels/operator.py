@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
 from ..tasks import Task, shipped_task
 from ..tasks.quantise import FP8
-from . import gradient, unfused
+from . import gradient, inductor, unfused
 from .assembly import Launch
 from .errors import InputError
 from .runner import Plan, Runner
@@ -184,6 +184,7 @@ def _define(task: Task, qualified: str, runner: Runner) -> None:
     for key in ("CPU", "CUDA"):
         _library.impl(qualified, runner, key)
     overload = getattr(getattr(torch.ops, NAMESPACE), qualified).default
+    inductor.announce(overload)
     _library.impl(qualified, gradient.differentiable(task, overload, lambda: runner.twin), "Autograd")
 
     def fake(*values: Value) -> Any:
@@ -201,9 +202,11 @@ def _define(task: Task, qualified: str, runner: Runner) -> None:
     def traced(mode: Any, overload: Any, types: Any, args: tuple[Value, ...], kwargs: Any) -> Any:
         """Where torch.compile's own kernel was faster, its trace has the reference in the operator's place."""
         with mode:
-            if compiling() and runner.traced(args):
-                fresh = unfused.run(task, args)
-                return fresh[0] if len(fresh) == 1 else fresh
+            if compiling():
+                inductor.prepare()
+                if runner.traced(args):
+                    fresh = unfused.run(task, args)
+                    return fresh[0] if len(fresh) == 1 else fresh
         return mode.__torch_dispatch__(overload, types, args, kwargs)
 
     torch.library.register_torch_dispatch(f"{NAMESPACE}::{qualified}", ProxyTorchDispatchMode, traced, lib=_library)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ...templates.rows import row_kernel
+from .. import inductor
 
 NAMESPACE = "codasmith_rows"
 _library = torch.library.Library(NAMESPACE, "FRAGMENT")
@@ -32,6 +33,7 @@ def _operator(schema: str) -> Callable[[Callable], Callable]:
 
         torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_library)
         overload = getattr(getattr(torch.ops, NAMESPACE), name).default
+        inductor.announce(overload)
 
         def called(*values: Any) -> Any:
             return overload(*values) if torch.compiler.is_compiling() else function(*values)
