@@ -93,13 +93,15 @@ def train(variant: str, seed: int, data: torch.Tensor, options: argparse.Namespa
     model, loss = built(options.configuration, variant, seed, device)
     optimizer = Masters(model, options.rate)
     stream = batches(data, seed, options.batch, options.length, device)
-    losses, marks = [], {}
+    losses, marks, begun = [], {}, clock(device)
     for step in range(options.steps):
         if step == options.steps // 2:
             marks["start"] = clock(device)
         tokens, target = next(stream)
         value = loss(tokens, target)
         value.backward()
+        if step == 0:
+            print(f"  {variant}: first forward and backward in {clock(device) - begun:.1f} s", flush=True)
         warm = min(1.0, (step + 1) / max(1, options.steps // 10))
         optimizer.step(options.rate * warm * (1 - 0.9 * step / options.steps))
         losses.append(value.detach())
@@ -128,6 +130,8 @@ def step_1b(variant: str, options: argparse.Namespace) -> dict:
         value = loss(tokens, target)
         value.backward()
         between = clock(device)
+        if turn == 0:
+            print(f"  {variant}: first forward and backward in {between - begun:.1f} s", flush=True)
         optimizer.step(1e-4)
         if turn >= options.warm:
             times["forward and backward"].append(between - begun)
@@ -258,6 +262,7 @@ def main() -> None:
                 print(f"{variant} seed {seed}: not started, the time is up", flush=True)
                 continue
             begun = time.monotonic()
+            print(f"{variant} seed {seed}: begins{' and compiles' * ('compile' in variant)}", flush=True)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", FallbackWarning)
                 try:
