@@ -206,12 +206,18 @@ class Runner:
         return Plan(None, reason=reason or "the entry holds no compiled object; verify the kernel again")
 
     def answering(self, storage: str, sizes: dict[str, int]) -> list[tuple[Entry, Evidence]]:
-        """The entries that were verified for a storage dtype, with their evidence for it, best for it first.
+        """The entries that were verified for a storage dtype, with their evidence for it, best for it first: those of
+        the closed tier, whose code no author wrote, before the others.
 
         Those come last that were slower than a baseline at these very sizes; not so where one must do for all sizes.
         """
         found = [(e, seen) for e in self.entries if (seen := e.record.of(storage))]
-        return sorted(found, key=lambda pair: (len(self._slower(pair[1], sizes)), pair[1].tax or float("inf")))
+
+        def rank(pair: tuple[Entry, Evidence]) -> tuple[bool, int, float]:
+            entry, seen = pair
+            return entry.record.tier != "closed", len(self._slower(seen, sizes)), seen.tax or float("inf")
+
+        return sorted(found, key=rank)
 
     def _slower(self, evidence: Evidence, sizes: dict[str, int]) -> dict[str, Measure]:
         """Which baselines are faster than the kernel here, where one of them may run in its place."""

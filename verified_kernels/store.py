@@ -125,7 +125,8 @@ def _check_files(path: Path, record: Record) -> None:
 def scan(task: str | None = None, where: Sequence[Path] | None = None) -> tuple[list[Entry], list[str]]:
     """All readable entries (of one task), best first, and a sentence for each that is damaged.
 
-    What several stores hold of one kernel is one entry.
+    What several stores hold of one kernel is one entry. Of a task's, those of the closed tier come before native code
+    of their author's, and then the least tax.
     """
     found: dict[str, Entry] = {}
     problems: list[str] = []
@@ -137,8 +138,13 @@ def scan(task: str | None = None, where: Sequence[Path] | None = None) -> tuple[
                 problems.append(str(error))
                 continue
             found[path.name] = found[path.name].beside(entry) if path.name in found else entry
-    ranked = sorted(found.values(), key=lambda e: (e.record.task, e.record.tax or float("inf"), e.record.digest))
+    ranked = sorted(found.values(), key=_rank)
     return ranked, problems
+
+
+def _rank(entry: Entry) -> tuple[str, bool, float, str]:
+    record = entry.record
+    return record.task, record.tier != "closed", record.tax or float("inf"), record.digest
 
 
 def _folders(root: Path, task: str | None) -> Iterator[Path]:

@@ -84,6 +84,18 @@ def test_the_best_for_a_dtype_is_the_best_of_that_dtype(fake_kernel, task, evalu
     assert chosen == {"bf16": "# b\n", "fp16": "# a\n"}
 
 
+def test_native_code_of_an_author_is_loaded_only_where_no_closed_kernel_answers(fake_kernel, task, evaluation):
+    """Being faster is no reason to run, unasked, what an author wrote instead of what the template generated."""
+    admit(evaluation(task, source="# closed\n", timing={"tax": 1.2}), task, author="x")
+    for storage in ("bf16", "fp16"):
+        found = evaluation(task, source="# open\n", storage=storage, timing={"tax": 1.0})
+        found.tier = "cutedsl"
+        admit(found, task, author="x")
+    op = load(task)
+    assert op.entry.source == "# closed\n"
+    assert [op._runner.answering(s, {})[0][0].source for s in ("bf16", "fp16")] == ["# closed\n", "# open\n"]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_package_of_it_holds_the_record_of_both(evaluation, tmp_path):
     from codasmith.tasks import load_task
