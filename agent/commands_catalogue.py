@@ -115,7 +115,7 @@ def list_kernels(
     task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Only this task's kernels.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """The admitted kernels, those shipped and your own, of each task the closed tier's first, the fastest before others."""
+    """The admitted kernels, those shipped and your own, the closed tier first, then by tax."""
     with speaking(as_json) as voice:
         from .. import verified_kernels
 
