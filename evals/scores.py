@@ -88,12 +88,13 @@ class Score(BaseModel):
 def score_rows(
     rows: Sequence[Row], *, cpu_only: bool = False, published: Iterable[str] = ()
 ) -> tuple[list[Score], list[Pair]]:
-    """Everything: scores in order of rank, and all pairs.
+    """Everything: scores in order of rank, and all pairs; the same whatever order the rows come in.
 
     cpu_only: score what was checked without a GPU, and nothing of speed.
     published: tasks of which a solution is public.
     """
     by: dict[Contestant, list[Row]] = {}
+    rows = sorted(rows, key=lambda r: r.key)
     for row in rows:
         by.setdefault((row.model, row.tier), []).append(row)
     hand = {r.task: r.tax for r in rows if r.model == HAND_WRITTEN and r.tier == "closed" and r.tax}

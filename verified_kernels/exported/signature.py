@@ -45,6 +45,10 @@ class Argument(_Fields):
 class Signature(_Fields):
     """Everything a launch needs besides the tensors."""
 
+    schedule: Schedule
+    tensors: dict[str, TensorSpec]
+    arguments: tuple[Argument, ...]
+
     @staticmethod
     def read(data: dict[str, Any]) -> Signature:
         """From the JSON of the record."""
