@@ -169,6 +169,9 @@ def plot(found: dict, target: Path) -> None:
             mean = [statistics.fmean(row["losses"][max(0, s - 9) : s + 1]) for s in range(len(row["losses"]))]
             axes.plot(mean, colours[variant], label=variant if i == 0 else None, linewidth=0.9, alpha=0.8)
     axes.set(xlabel="step", ylabel="loss (nats a byte), mean over ten steps", yscale="log")
+    ticks = [1, 1.25, 1.5, 2, 3, 4, 6]
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_yticks([], minor=True)
     axes.set_title(f"{found['parameters'] / 1e6:.0f}M parameters, {len(next(iter(found['runs'].values())))} seeds each")
     axes.legend()
     figure.tight_layout()
