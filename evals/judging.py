@@ -190,10 +190,7 @@ def judging(
 
     if cpu_only:
         return Judging(check, None, folder, timed, in_time=in_time)
-    return Judging(
-        *(check, judge, folder, timed),
-        **{"read": _read, "storage": storage, "environment": environment(), "in_time": in_time},
-    )
+    return Judging(check, judge, folder, timed, read=_read, storage=storage, environment=environment(), in_time=in_time)
 
 
 def _read(task: Any, source: str, *, tier: Any, progress: Any) -> Judged:

@@ -42,7 +42,7 @@ def bound(kernel: Kernel, inputs: dict[str, Any]) -> Launch:
         known["shape" + place], known["strides" + place] = shape, strides
         return f"view({text[0, name]}, shape{place}, strides{place}, 0)"
 
-    def field(source: int | None, name: str, batch: bool) -> str:
+    def argument(source: int | None, name: str, batch: bool) -> str:
         if source is None:
             return "None"
         if not batch:
@@ -56,7 +56,7 @@ def bound(kernel: Kernel, inputs: dict[str, Any]) -> Launch:
         a = viewed(signature.a, (columns, rows), (1, columns))
     c = text[0, signature.c] if signature.c else "None"
     d = text[1, signature.d] if signature.d else "None"
-    fields = "".join(f"{field(*place)}, " for place in kernel.places)
+    fields = "".join(f"{argument(*place)}, " for place in kernel.places)
     lines = [
         f"{''.join(f'{text[0, name]}, ' for name in signature.inputs)}= values",
         *(f"{name} = make_{name}()" for name in made),
