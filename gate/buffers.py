@@ -84,7 +84,7 @@ class BufferSet:
         """
         for name in self.moving:
             flat = bits(self.inputs[name])
-            by = 1 + secrets.randbelow(max(flat.numel() - 1, 1))
+            by = _places(flat.numel(), self.inputs[name].shape[-1], self.moved.get(name, 0))
             flat.copy_(flat.roll(by))
             self.moved[name] = (self.moved.get(name, 0) + by) % flat.numel()
         for name, tensor in self.kept.items():
@@ -107,6 +107,16 @@ class BufferSet:
         for name, tensor in (self.between | self.outputs).items():
             if name not in self.inputs:
                 tensor.fill_(float("nan"))
+
+
+def _places(count: int, row: int, moved: int) -> int:
+    """By how many places to move: not by whole rows, since the last time or since they were drawn, where that can be;
+    else the product would have the same elements elsewhere."""
+    for _ in range(64):
+        by = 1 + secrets.randbelow(max(count - 1, 1))
+        if by % row and (moved + by) % row:
+            break
+    return by
 
 
 _WHOLE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -271,6 +271,16 @@ def test_fresh_content_moves_what_is_multiplied_and_poisons_the_outputs():
     assert torch.equal(held.drawn()["bias"], before["bias"])
 
 
+def test_nothing_moves_by_whole_rows():
+    """Rows exchanged would leave every element of the product, only elsewhere."""
+    moved = 0
+    for _ in range(300):
+        by = buffers._places(8 * 16, 16, moved)
+        assert 0 < by < 128 and by % 16 and (moved + by) % 16
+        moved = (moved + by) % 128
+    assert buffers._places(1, 1, 0) == 1
+
+
 def test_whatever_a_product_multiplies_and_is_given_moves():
     for name, task in catalogue().items():
         moving = buffers._multiplied(task, task.tensors)
