@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import queue
 import statistics
 import tempfile
@@ -29,10 +28,12 @@ from codasmith import gate, verified_kernels
 from codasmith.agent import loop
 from codasmith.agent.budget import Budget
 from codasmith.agent.campaign import FORMAT
+from codasmith.agent.errors import UserMistake
 from codasmith.agent.extract import extract
 from codasmith.agent.journal import Journal
 from codasmith.agent.models import Message, ModelError
 from codasmith.agent.models.search import BuiltinSearch
+from codasmith.evals import lines
 from codasmith.gate.frame import frame_of
 from codasmith.gate.pipe import ChildFailed
 from codasmith.gate.pipeline import session
@@ -53,7 +54,7 @@ Row = dict[str, Any]
 def main() -> None:
     options = _options()
     if options.show:
-        _summarise([json.loads(line) for path in options.show for line in path.read_text().splitlines()])
+        _summarise(_told(options.show))
         return
     started = time.monotonic()
     tasks = [load_task(name) for name in _chosen(options)]
@@ -85,8 +86,7 @@ def main() -> None:
         rows.append(row)
         print(_line(row), flush=True)
         if options.out:
-            with options.out.open("a") as stream:
-                stream.write(json.dumps(row) + "\n")
+            lines.append(options.out, row)
     _summarise(rows)
 
 
@@ -119,9 +119,17 @@ def _chosen(options: argparse.Namespace) -> list[str]:
         first, step = -1, 0
     if not 0 <= first < step:
         raise SystemExit(f"--shard {options.shard!r} is not I/N with 0 <= I < N; write 0/4 for the first of four")
-    there = options.out.read_text().splitlines() if options.out and options.out.exists() else []
-    done = {json.loads(line)["task"] for line in there}
+    there = [options.out] if options.out and options.out.exists() else []
+    done = {row["task"] for row in _told(there)}
     return [name for name in names[first::step] if name not in done]
+
+
+def _told(files: list[Path]) -> list[Row]:
+    """What was written to the files. Raises SystemExit for one that cannot be read."""
+    try:
+        return list(lines.read(files, "built-in models"))
+    except UserMistake as error:
+        raise SystemExit(str(error)) from None
 
 
 def _start_referee() -> None:

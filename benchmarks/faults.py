@@ -12,7 +12,6 @@ what several files hold.  Ends with 1 if anything was lost or wrong, or was not 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import tempfile
@@ -21,12 +20,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from codasmith import gate
 from codasmith.agent.errors import UserMistake
-from codasmith.evals.attack_results import keep
 from codasmith.evals.jobs import part_of
+from codasmith.evals.lines import Line, append, read
 from codasmith.gate.machine import environment
 from codasmith.gate.pipe import ChildFailed
 from codasmith.gate.pipeline import session
@@ -53,7 +51,6 @@ ON_GPU = {
 
 Planned = tuple[str, int]
 """A fault's name, and which of its kind."""
-Line = dict[str, Any]
 
 
 def planned(gpu: bool, only: Sequence[str] = (), each: int | None = None, shard: str = "1/1") -> list[Planned]:
@@ -69,19 +66,11 @@ def kept(files: Sequence[Path]) -> list[Line]:
 
     Raises SystemExit for a file that cannot be read.
     """
-    found: dict[Any, Line] = {}
-    for file in files:
-        try:
-            text = file.read_text()
-        except (OSError, ValueError) as error:
-            raise SystemExit(f"{file} cannot be read as results of faults ({error})") from None
-        for line in text.splitlines():
-            try:
-                read = json.loads(line)
-                found[read["gpu"], read["kind"], read["number"]] = read
-            except (ValueError, KeyError, TypeError):
-                continue
-    return list(found.values())
+    try:
+        lines = [line for line in read(files, "faults") if line.keys() >= {"gpu", "kind", "number"}]
+    except UserMistake as error:
+        raise SystemExit(str(error)) from None
+    return list({(line["gpu"], line["kind"], line["number"]): line for line in lines}.values())
 
 
 def summary(lines: Sequence[Line], wanted: int, gpu: bool) -> tuple[str, bool]:
@@ -120,7 +109,7 @@ def run(
             lines.append({**asdict(outcome), **about, "environment": machine})
             print(f"{len(lines):>3} {outcome}", flush=True)
             if out:
-                keep(out, lines[-1], machine)
+                append(out, lines[-1])
     except GivenUp:
         pass
     finally:

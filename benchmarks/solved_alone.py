@@ -13,8 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from codasmith.agent import journal
-from codasmith.evals import rows
+from codasmith.evals import archive, rows
 from codasmith.evals.evalset import read_set
 from codasmith.evals.run_folder import RunFolder
 
@@ -70,9 +69,7 @@ def _tasks(folders: list[RunFolder]) -> list[Row]:
 
 def _interval(sample: rows.Row, folder: Path) -> list[float] | None:
     """Of the best attempt's tax at the first shape; None where the run's journals are not beside it."""
-    if not (folder / sample.journal).is_file():
-        return None
-    for event in journal.read(folder / sample.journal)[0]:
+    for event in archive.events_of(folder, sample.journal):
         if event["event"] == "verdict" and event["attempt"] == sample.best and event["verdict"]["timing"]:
             tax = event["verdict"]["timing"]["workloads"][0]["tax"]
             return [tax["low"], tax["high"]]

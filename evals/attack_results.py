@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from ..agent.errors import UserMistake
 from .attack_corpus import Attack
-
-Line = dict[str, Any]
-"""What `Outcome.data` gives, and "environment": the machine it was decided on, empty without a GPU."""
+from .lines import Line, append, read
 
 
 def keep(file: Path, outcome: Line, environment: dict[str, str]) -> None:
-    """Append an outcome."""
-    cut_short = file.exists() and file.read_bytes()[-1:] not in (b"", b"\n")
-    with file.open("a", encoding="utf-8") as stream:
-        stream.write("\n" * cut_short + json.dumps({**outcome, "environment": environment}) + "\n")
+    """Append an outcome: what `Outcome.data` gives, and the machine it was decided on, empty without a GPU."""
+    append(file, {**outcome, "environment": environment})
 
 
 def decided(files: Iterable[Path], chosen: Sequence[Attack]) -> list[Line]:
@@ -28,19 +21,11 @@ def decided(files: Iterable[Path], chosen: Sequence[Attack]) -> list[Line]:
     A last line that was cut short is passed over. Raises UserMistake for a file that cannot be read.
     """
     digests = {a.name: a.digest for a in chosen}
-    found: dict[str, Line] = {}
-    for file in files:
-        try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise UserMistake(f"{file} cannot be read as results of attacks ({error})") from None
-        for line in text.splitlines():
-            try:
-                read = json.loads(line)
-                if read["digest"] == digests.get(read["name"]):
-                    found[read["name"]] = read
-            except (ValueError, KeyError, TypeError):
-                continue
+    found = {
+        line["name"]: line
+        for line in read(files, "attacks")
+        if isinstance(name := line.get("name"), str) and name in digests and line.get("digest") == digests[name]
+    }
     return [found[a.name] for a in chosen if a.name in found]
 
 

@@ -47,6 +47,17 @@ def test_tasks_that_the_file_has_are_not_measured_again(script, tmp_path):
     assert chosen == ["linear_bias"]
 
 
+def test_a_row_that_a_kill_cut_short_is_measured_again(script, tmp_path):
+    out = tmp_path / "rows.jsonl"
+    out.write_text(json.dumps({"task": "linear_silu"}) + '\n{"task": "linear_bi')
+    asked = options(tasks=["linear_silu", "linear_bias"], out=out)
+    assert script._chosen(asked) == ["linear_bias"]
+    script.lines.append(out, {"task": "linear_bias"})
+    assert script._chosen(asked) == [] and len(script._told([out])) == 2
+    with pytest.raises(SystemExit, match=r"missing\.jsonl cannot be read as results of built-in models"):
+        script._told([tmp_path / "missing.jsonl"])
+
+
 def test_what_is_compiled_ahead_has_every_first_and_second_proposal_once(script):
     task = load_task("linear_swiglu_limit")
     sources = list(script._sources(task))
