@@ -16,14 +16,14 @@ import torch
 
 from ..tasks import ProgramTask, Task, Workload
 from . import baselines, canary, nvml
-from .buffers import MOST_SETS, BufferSet
+from .buffers import BufferSet
 from .job import Job, Refused
 from .machine import home
 from .memory import enough_memory
 from .roofline import pointwise_bytes, roofline_ms
 from .sampled import Sample
 from .stopwatch import Interval, Replay, ratio, rounds
-from .tune import TURN_MS, freshen, prepare, record
+from .tune import freshen, prepare, record
 from .verdict import Finding, StageResult
 
 if TYPE_CHECKING:
@@ -82,9 +82,7 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, float]:
 def _one(referee: Referee, job: Job, workload: Workload, copy_rate: float) -> dict[str, Any]:
     times = job.tuned[workload.label]
     likely = min(times[name] for name in job.gated)
-    sets = prepare(referee, job, workload, bare=True, least=min(MOST_SETS, math.ceil(TURN_MS / likely)))
-    for buffers in sets:
-        buffers.keep(job.task.accumulates)
+    sets = prepare(referee, job, workload, bare=True, likely=likely)
     number = len(sets)
     ours = {
         f"kernel {i.schedule}": (record(referee, f"kernel-{i.key}", i, sets), number)

@@ -39,10 +39,7 @@ def tune(referee: Referee, job: Job) -> list[StageResult]:
 
         return tune_program(referee, job, job.task)
     for workload in job.timed:
-        likely = roofline_ms(job.task, workload, referee.environment["gpu"])
-        sets = prepare(referee, job, workload, least=min(MOST_SETS, math.ceil(TURN_MS / likely)))
-        for buffers in sets:
-            buffers.keep(job.task.accumulates)
+        sets = prepare(referee, job, workload, likely=roofline_ms(job.task, workload, referee.environment["gpu"]))
         job.tuned[workload.label] = race(referee, job.candidate, sets, fresh=True)
         best = min(job.tuned[workload.label].items(), key=lambda pair: pair[1])
         job.say("tune", f"{workload.label}: {best[0]} {best[1]:.3f} ms")
@@ -94,29 +91,24 @@ def contenders(names: list[str], tuned: list[dict[str, float]]) -> list[str]:
     return sorted(near, key=lambda n: (n not in fastest, loss[n]))[:MOST_GATED]
 
 
-def winners(names: list[str], tuned: list[dict[str, float]]) -> list[str]:
-    """Of each workload's times by schedule, the fastest; at most MOST_GATED, the most useful first."""
-    if not tuned:
-        return names[:MOST_GATED]
-    loss = {n: sum(times[n] / min(times.values()) for times in tuned) for n in names}
-    found = [min(names, key=lambda n: loss[n])]
-    for times in tuned:
-        best = min(times, key=lambda n: times[n])
-        # A schedule is worth shipping where it gains more than the clock's noise.
-        if best not in found and times[best] < 0.99 * min(times[w] for w in found):
-            found.append(best)
-    return found[:MOST_GATED]
+def prepare(
+    referee: Referee, job: Job, workload: Workload, *, bare: bool = False, likely: float = math.inf
+) -> list[BufferSet]:
+    """Draw and lay out as many sets as exceed the L2 cache, and as fill a turn where they fit with the kernels'
+    workspaces; what is added to is kept, to be restored before each turn.
 
-
-def prepare(referee: Referee, job: Job, workload: Workload, *, bare: bool = False, least: int = 0) -> list[BufferSet]:
-    """Draw and lay out as many sets as exceed the L2 cache, and `least` where they fit with the kernels' workspaces."""
-    wanted = max(sets_wanted(compulsory_bytes(job.task, workload)), least)
+    likely: milliseconds of a call; without it sets are not counted by turns.
+    """
+    wanted = max(sets_wanted(compulsory_bytes(job.task, workload)), min(MOST_SETS, math.ceil(TURN_MS / likely)))
     seeded = workload.model_copy(update={"seed": job.seed + workload.seed})
     raced = [item for item in job.candidate if item.schedule in job.gated] or job.candidate
     objects = {o.key: o for item in raced for o in (item.objects.values() if isinstance(item, Chain) else [item])}
     scratch = partials(job.task, workload.sizes, objects.values())
     with enough_memory(job.task, workload):
-        return place(referee.arena, job.task, seeded, wanted, bare=bare, scratch=scratch)
+        sets = place(referee.arena, job.task, seeded, wanted, bare=bare, scratch=scratch)
+        for buffers in sets:
+            buffers.keep(job.task.accumulates)
+    return sets
 
 
 def bind(referee: Referee, name: str, item: Object | Chain, sets: Sequence[BufferSet | BareSet]) -> list[str]:

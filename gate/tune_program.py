@@ -10,7 +10,7 @@ import torch
 
 from ..tasks import ProgramTask, Workload
 from .job import Chain, Job, Object
-from .tune import bind_formula, prepare, race, winners
+from .tune import MOST_GATED, bind_formula, prepare, race
 from .verdict import StageResult, key_of
 
 if TYPE_CHECKING:
@@ -50,6 +50,20 @@ def tune_program(referee: Referee, job: Job, task: ProgramTask) -> list[StageRes
     }
     note = "; ".join(f"{stage} {', '.join(names)}" for stage, names in gated.items())
     return [StageResult(stage="tune", outcome="passed", note=note, data=data)]
+
+
+def winners(names: list[str], tuned: list[dict[str, float]]) -> list[str]:
+    """Of each workload's times by schedule, the fastest; at most MOST_GATED, the most useful first."""
+    if not tuned:
+        return names[:MOST_GATED]
+    loss = {n: sum(times[n] / min(times.values()) for times in tuned) for n in names}
+    found = [min(names, key=lambda n: loss[n])]
+    for times in tuned:
+        best = min(times, key=lambda n: times[n])
+        # A schedule is worth shipping where it gains more than the clock's noise.
+        if best not in found and times[best] < 0.99 * min(times[w] for w in found):
+            found.append(best)
+    return found[:MOST_GATED]
 
 
 def chains(gated: dict[str, list[str]], tuned: Sequence[Times]) -> list[dict[str, str]]:

@@ -15,7 +15,7 @@ from codasmith.gate.job import Job, Object, Refused
 from codasmith.gate.memory import TooLittleMemory, enough_memory
 from codasmith.gate.pipe import ChildFailed
 from codasmith.gate.read import read_stage
-from codasmith.gate.tune import prepare
+from codasmith.gate.tune import TURN_MS, prepare
 from codasmith.tasks import Workload, catalogue, oracle, task, unfused
 from codasmith.tasks.tensor import Tensor
 from codasmith.templates.generate import generate
@@ -66,7 +66,7 @@ def test_sets_leave_room_for_the_workspaces_of_all_kernels_that_race():
     judged = replace(job([]), task=entropy, candidate=[Object(g.symbol, "", g) for g in made], gated=[])
     arena = Arena(2**24, torch.device("cpu"))
     small = Workload(sizes={"M": 512, "N": 2048, "K": 64})
-    sets = prepare(SimpleNamespace(arena=arena), judged, small, least=48)
+    sets = prepare(SimpleNamespace(arena=arena), judged, small, likely=TURN_MS / 48)
     described = [workspace(arena, buffers, signature) for buffers in sets for signature in made]
     assert 2 < len(sets) < 48 and all(described)
     assert arena.left < arena.used / len(sets), "and no more room than another set takes"

@@ -167,7 +167,7 @@ def judged(monkeypatch, tmp_path):
     monkeypatch.setattr(timing, "roofline_ms", lambda *a: 1e-9)
     monkeypatch.setattr(timing, "BUDGET_S", 0.05)
     monkeypatch.setattr(timing, "WARM_S", 0.0)
-    monkeypatch.setattr(timing, "MOST_SETS", 2)
+    monkeypatch.setattr("codasmith.gate.tune.MOST_SETS", 2)
     monkeypatch.setattr(stopwatch, "repetitions", lambda *a: 1)
     monkeypatch.setattr(numerics, "DRAWN", 0)
     monkeypatch.setattr(canary, "probe", lambda: 0.2)

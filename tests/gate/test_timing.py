@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 import torch
-from codasmith.gate import baselines, buffers, canary, sampled, stopwatch, timing
+from codasmith.gate import baselines, buffers, canary, sampled, stopwatch, timing, tune
 from codasmith.gate.arena import Arena
 from codasmith.gate.job import Job, Refused
 from codasmith.tasks import Workload, catalogue, load_task
@@ -82,7 +82,7 @@ def test_ratios_come_out_as_the_contestants_costs(bench):
     assert row["over_eager"]["value"] == pytest.approx(1.6 / 1.05)
     assert row["over_compile"]["value"] == pytest.approx(1.3 / 1.05)
     assert (row["best_baseline"], row["answer"], row["schedule"]) == ("compile", "faster", "128x128")
-    assert row["sets"] >= timing.TURN_MS / 1.0 and row["rounds"] == 11
+    assert row["sets"] >= tune.TURN_MS / 1.0 and row["rounds"] == 11
     assert json.dumps(stage.data) and "missing" in row["gpu"]
 
 
