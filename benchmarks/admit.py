@@ -17,7 +17,7 @@ from codasmith import gate, verified_kernels
 from codasmith.evals.judging import remember
 from codasmith.gate.pipeline import Evaluation
 from codasmith.gate.verdict import Tier, Verdict
-from codasmith.tasks import ProgramTask, Task, catalogue, load_task
+from codasmith.tasks import ProgramTask, Task, TaskError, catalogue, load_task
 
 HAND_WRITTEN = Path(verified_kernels.__file__).parent / "hand_written"
 
@@ -125,9 +125,16 @@ def _compile_ahead(options: argparse.Namespace) -> None:
 
 def _candidate(name: str, options: argparse.Namespace) -> tuple[Task, Tier, str]:
     name, _, tier = name.partition(":")
-    task = load_task(name)
-    folder = options.source / (tier or ("programs" if isinstance(task, ProgramTask) else ""))
-    return task, "cutedsl" if tier else "closed", (folder / f"{name}.py").read_text()
+    try:
+        task = load_task(name)
+        folder = options.source / (tier or ("programs" if isinstance(task, ProgramTask) else ""))
+        return task, "cutedsl" if tier else "closed", (folder / f"{name}.py").read_text()
+    except TaskError as error:
+        raise SystemExit(str(error)) from None
+    except OSError as error:
+        raise SystemExit(
+            f"{name} has no candidate: {error.filename}: {error.strerror}; write it or name --source"
+        ) from None
 
 
 def _line(row: dict) -> str:

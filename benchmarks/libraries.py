@@ -149,10 +149,12 @@ def main() -> None:
 
     started = time.monotonic()
     functions = IN_FP8 if options.storage == "fp8" else FUNCTIONS
+    if unknown := next((name for name in options.tasks if name not in functions), None):
+        raise SystemExit(f"no library function does {unknown!r} in {options.storage}; there are {', '.join(functions)}")
     for name in options.tasks or functions:
         task = load_task(name)
         for workload in task.workloads(options.storage)[: options.shapes]:
-            for function in functions.get(name, ()):
+            for function in functions[name]:
                 if time.monotonic() - started > options.limit_s:
                     print(f"{name} {workload.label}: not started, the time is up", flush=True)
                     continue

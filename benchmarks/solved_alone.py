@@ -13,7 +13,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from codasmith.evals import archive, rows
+from codasmith.agent.errors import UserMistake
+from codasmith.evals import archive, lines, rows
 from codasmith.evals.evalset import read_set
 from codasmith.evals.run_folder import RunFolder
 
@@ -32,9 +33,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="JSON lines, one task a line")
     options = parser.parse_args()
     files = [path for path in options.runs if path.is_file()]
-    found = [json.loads(line) for path in files for line in path.read_text().splitlines()]
-    if folders := [RunFolder(path) for path in options.runs if path not in files]:
-        found += _tasks(folders)
+    try:
+        found = [row for row in lines.read(files, "built-in models") if "level" in row]
+        if folders := [RunFolder(path) for path in options.runs if path not in files]:
+            found += _tasks(folders)
+    except UserMistake as error:
+        raise SystemExit(str(error)) from None
+    if not found:
+        raise SystemExit(f"{' '.join(map(str, files))} holds no task's row; name what --out wrote, or a run's folder")
     if options.out:
         options.out.write_text("".join(json.dumps(row) + "\n" for row in found))
     for level in LEVELS:

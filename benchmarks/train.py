@@ -29,6 +29,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
 from decoder import Decoder
+from trained import kept, merged, plot, read, summary, told
 from variants import VARIANTS, Step
 
 SMALL = (LlamaShape(768, 2048, 6, 6, 128), 8, 256)
@@ -153,66 +154,6 @@ def clock(device: str) -> float:
     return time.perf_counter()
 
 
-def plot(found: dict, target: Path) -> None:
-    """The losses of all variants and seeds, a running mean over ten steps."""
-    try:
-        import matplotlib
-    except ImportError:
-        sys.exit("--plot needs matplotlib; pip install matplotlib")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4.2))
-    colours = dict(zip(VARIANTS, ("#1f77b4", "#2ca02c", "#9467bd", "#d62728", "#ff7f0e"), strict=True))
-    for variant, seeds in found["runs"].items():
-        for i, row in enumerate(seeds.values()):
-            mean = [statistics.fmean(row["losses"][max(0, s - 9) : s + 1]) for s in range(len(row["losses"]))]
-            axes.plot(mean, colours[variant], label=variant if i == 0 else None, linewidth=0.9, alpha=0.8)
-    axes.set(xlabel="step", ylabel="loss (nats a byte), mean over ten steps", yscale="log")
-    ticks = [1, 1.25, 1.5, 2, 3, 4, 6]
-    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_yticks([], minor=True)
-    axes.set_title(f"{found['parameters'] / 1e6:.0f}M parameters, {len(next(iter(found['runs'].values())))} seeds each")
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(target)
-
-
-def summary(found: dict) -> dict:
-    """By variant: the mean over seeds of the final loss (of the last 20 steps), its spread, tokens a second."""
-    rows = {}
-    for variant, seeds in found["runs"].items():
-        final = [statistics.fmean(row["losses"][-20:]) for row in seeds.values() if "losses" in row]
-        speed = statistics.median(row["tokens_per_second"] for row in seeds.values())
-        rows[variant] = {"tokens_per_second": round(speed)}
-        for row in seeds.values():
-            rows[variant] |= {k: row[k] for k in ("milliseconds", "peak_GiB") if k in row}
-        if final:
-            rows[variant] |= {"final_loss": statistics.fmean(final), "spread": max(final) - min(final)}
-    return rows
-
-
-def merged(files: list[Path]) -> dict:
-    """One file's content of several's, of the same kind of run; of a run in two files the later one's."""
-    whole: dict = {}
-    for file in files:
-        part = json.loads(file.read_text())
-        same = ("steps", "batch", "length", "configuration", "parameters")
-        differing = [name for name in same if whole and whole[name] != part[name]]
-        if differing:
-            sys.exit(f"{file} has other {' and '.join(differing)} than {files[0]}; merge files of runs that are alike")
-        if not whole:
-            whole = part
-            continue
-        for variant, seeds in part["runs"].items():
-            whole["runs"].setdefault(variant, {}).update(seeds)
-        whole["absent"].update(part["absent"])
-        whole["fallbacks"] = sorted({*whole.get("fallbacks", []), *part.get("fallbacks", [])})
-    whole["runs"] = {v: whole["runs"][v] for v in VARIANTS if v in whole["runs"]}
-    whole["summary"] = summary(whole)
-    return whole
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", default=list(VARIANTS), choices=list(VARIANTS), metavar="VARIANT")
@@ -234,14 +175,14 @@ def main() -> None:
         if not options.out:
             parser.error("--merge needs --out FILE, where the whole is to go")
         found = merged(options.merge)
-        options.out.write_text(json.dumps(found) + "\n")
+        kept(options.out, found)
         told(found)
         if not options.plot:
             return
     if options.plot:
         if not options.out:
             parser.error("--plot needs --out FILE, the file that a run wrote")
-        plot(json.loads(options.out.read_text()), options.plot)
+        plot(read(options.out), options.plot)
         return
     options.device = "cuda" if torch.cuda.is_available() else "cpu"
     if options.device == "cpu" and not options.dry:
@@ -278,7 +219,7 @@ def main() -> None:
             found["runs"].setdefault(variant, {})[str(seed)] = row
             found["fallbacks"], found["summary"] = sorted(fallbacks), summary(found)
             if options.out:
-                options.out.write_text(json.dumps(found) + "\n")
+                kept(options.out, found)
             shown = {k: v for k, v in row.items() if k != "losses"}
             if "losses" in row:
                 shown["final loss"] = statistics.fmean(row["losses"][-20:])
@@ -288,13 +229,6 @@ def main() -> None:
             if options.device == "cuda":
                 torch.cuda.empty_cache()
     told(found)
-
-
-def told(found: dict) -> None:
-    for line in found.get("fallbacks", []):
-        print(f"reference: {line}", flush=True)
-    for variant, row in found.get("summary", {}).items():
-        print(f"{variant}: {json.dumps(row)}", flush=True)
 
 
 if __name__ == "__main__":

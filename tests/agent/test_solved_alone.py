@@ -86,3 +86,12 @@ def test_the_recorded_run_has_a_row_for_each_task_of_levels_1_to_3(script):
     (recorded,) = (ROOT / "benchmarks" / "results").glob("h200-*-builtin.jsonl")
     rows = [json.loads(line) for line in recorded.read_text().splitlines()]
     assert {r["task"] for r in rows} == {entry.name for entry in read_set()[0].tasks if entry.level < 4}
+
+
+def test_what_holds_no_row_is_one_sentence(script, monkeypatch, tmp_path):
+    other = tmp_path / "notes.md"
+    other.write_text("# Notes\n")
+    for named, why in ((other, "holds no task's row"), (tmp_path / "none", "is not the folder of a run")):
+        monkeypatch.setattr(sys, "argv", ["solved_alone.py", str(named)])
+        with pytest.raises(SystemExit, match=why):
+            script.main()

@@ -75,3 +75,9 @@ def test_a_library_function_for_fp8_gives_all_outputs_of_the_task(name):
     product = libraries._product(task, inputs)
     torch.testing.assert_close(product.double(), accumulator(task, cast(own, torch.float64)), rtol=2**-7, atol=1e-2)
     assert all(libraries._is_right(task, inputs, function, None) for function in libraries.IN_FP8[name])
+
+
+def test_a_task_that_no_library_does_is_named(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["libraries.py", "linear_silu", "no_such_task"])
+    with pytest.raises(SystemExit, match="no library function does 'no_such_task' in bf16"):
+        libraries.main()

@@ -21,7 +21,7 @@ def scripts():
 
     yield train, variants
     sys.path.remove(str(BENCHMARKS))
-    for name in ("train", "variants", "decoder"):
+    for name in ("train", "trained", "variants", "decoder"):
         sys.modules.pop(name, None)
 
 
@@ -73,3 +73,17 @@ def test_files_of_several_processes_join(scripts, tmp_path):
     assert whole["summary"]["ours"] == {"tokens_per_second": 15, "final_loss": 2.5, "spread": 0.0}
     with pytest.raises(SystemExit, match=r"d\.json has other steps than"):
         train.merged([files[0], file("d", "ours", 0, [1.0], steps=3)])
+
+
+def test_what_a_run_wrote_is_kept_whole_and_anything_else_is_one_sentence(scripts, tmp_path):
+    train, _ = scripts
+    file = tmp_path / "runs.json"
+    for steps in (1, 2):
+        train.kept(file, {"steps": steps, "runs": {}})
+    assert train.read(file) == {"steps": 2, "runs": {}} and list(tmp_path.iterdir()) == [file]
+    for text, why in (("{", "cannot be read as what a run wrote"), ("[]", "holds no run")):
+        file.write_text(text)
+        with pytest.raises(SystemExit, match=why):
+            train.merged([file])
+    with pytest.raises(SystemExit, match="name a file of --out"):
+        train.read(tmp_path / "nowhere.json")
