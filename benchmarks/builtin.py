@@ -6,7 +6,9 @@ process measures both.  All that may be asked for is compiled ahead while the GP
 CODASMITH_CACHE; --compile-only fills that on a machine without a GPU.  Nothing is admitted, and torch.compile is not
 measured.  Several GPUs take a shard each, and --show adds up what they wrote:
 
-    for i in 0 1 2 3; do CUDA_VISIBLE_DEVICES=$i python benchmarks/builtin.py --shard $i/4 --out builtin$i.jsonl & done
+    for i in 1 2 3 4; do
+      CUDA_VISIBLE_DEVICES=$((i - 1)) python benchmarks/builtin.py --shard $i/4 --out builtin$i.jsonl &
+    done
     wait; python benchmarks/builtin.py --show builtin?.jsonl
 """
 
@@ -34,6 +36,7 @@ from codasmith.agent.journal import Journal
 from codasmith.agent.models import Message, ModelError
 from codasmith.agent.models.search import BuiltinSearch
 from codasmith.evals import lines
+from codasmith.evals.jobs import part_of
 from codasmith.gate.frame import frame_of
 from codasmith.gate.pipe import ChildFailed
 from codasmith.gate.pipeline import session
@@ -99,7 +102,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--schedules", type=int, default=4, help="how many schedules race, of the usual ones")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--limit-s", type=float, default=1e9, help="start no further task after so many seconds")
-    parser.add_argument("--shard", default="0/1", help="I/N: of the tasks, every N-th from the I-th (from 0) on")
+    parser.add_argument("--shard", default="1/1", help="2/4: the second of four parts, every fourth task")
     parser.add_argument(
         "--out", type=Path, help="JSON lines, one task a line; a task that it has already is not measured again"
     )
@@ -114,14 +117,12 @@ def _chosen(options: argparse.Namespace) -> list[str]:
     known = catalogue()
     names = options.tasks or sorted((n for n in known if known[n].level <= 3), key=lambda n: (known[n].level, n))
     try:
-        first, step = (int(number) for number in options.shard.split("/"))
-    except ValueError:
-        first, step = -1, 0
-    if not 0 <= first < step:
-        raise SystemExit(f"--shard {options.shard!r} is not I/N with 0 <= I < N; write 0/4 for the first of four")
+        part, parts = part_of(options.shard)
+    except UserMistake as error:
+        raise SystemExit(str(error)) from None
     there = [options.out] if options.out and options.out.exists() else []
     done = {row["task"] for row in _told(there)}
-    return [name for name in names[first::step] if name not in done]
+    return [name for name in names[part - 1 :: parts] if name not in done]
 
 
 def _told(files: list[Path]) -> list[Row]:
