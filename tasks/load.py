@@ -112,7 +112,7 @@ def _from_catalogue(name: str) -> Task:
     if name in tasks:
         return tasks[name]
     near = difflib.get_close_matches(name, tasks, n=2)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"it holds {', '.join(tasks)}"
+    hint = f"did you mean {' or '.join(near)}?" if near else "its names: codasmith tasks list"
     raise TaskError(f"there is no task {name!r} in the catalogue; name one, or a path that ends in .py ({hint})")
 
 
