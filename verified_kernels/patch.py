@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
+from .entangled import entangled, shared
 from .errors import RegistryError
 from .replacements import GATED, PROJECTIONS, Swap, gated_mlp, llama_layers, looks_like_llama, qknorm_attention
 
@@ -46,9 +47,9 @@ def patch(model: nn.Module) -> Report:
     """
     if _swaps(model):
         raise PatchError("the model is patched already; unpatch it first")
-    report = Report()
-    swaps = _stacks(model, report)
-    swaps += _parts(model, report, [id(swap.original) for swap in swaps])
+    report, among = Report(), shared(model)
+    swaps = _stacks(model, report, among)
+    swaps += _parts(model, report, [id(swap.original) for swap in swaps], among)
     if not swaps:
         reasons = "; ".join(f"{n}: {w}" for n, w in report.kept.items()) or (
             "it has no gated MLP with gate_proj, up_proj and down_proj"
@@ -72,17 +73,17 @@ def unpatch(model: nn.Module) -> None:
     del model.__dict__["_codasmith_swaps"]
 
 
-def _stacks(model: nn.Module, report: Report) -> list[Swap]:
+def _stacks(model: nn.Module, report: Report, among: frozenset[int]) -> list[Swap]:
     swaps: list[Swap] = []
     for name, owner in list(model.named_modules()):
         for child, layers in list(owner.named_children()):
             if looks_like_llama(layers):
                 title = f"{name}.{child}".lstrip(".")
-                _enter(llama_layers(owner, child, layers), title, report, swaps)
+                _enter(entangled(layers, among) or llama_layers(owner, child, layers), title, report, swaps)
     return swaps
 
 
-def _parts(model: nn.Module, report: Report, done: list[int]) -> list[Swap]:
+def _parts(model: nn.Module, report: Report, done: list[int], among: frozenset[int]) -> list[Swap]:
     swaps: list[Swap] = []
     inside = {id(m) for module in model.modules() if id(module) in done for m in module.modules()}
     for name, layer in list(model.named_modules()):
@@ -91,12 +92,15 @@ def _parts(model: nn.Module, report: Report, done: list[int]) -> list[Swap]:
         for child, part in list(layer.named_children()):
             title, names = f"{name}.{child}".lstrip("."), {n for n, _ in part.named_children()}
             if set(GATED) <= names:
-                feeds = type(layer).__name__ in NORM_BEFORE_MLP and child == "mlp" and hasattr(layer, NORM)
-                swap = gated_mlp(layer, child, part, (NORM, getattr(layer, NORM)) if feeds else None)
+                norm = (
+                    getattr(layer, NORM, None) if type(layer).__name__ in NORM_BEFORE_MLP and child == "mlp" else None
+                )
+                feeds = norm is not None and not entangled(norm, among)
+                swap = entangled(part, among) or gated_mlp(layer, child, part, (NORM, norm) if feeds else None)
                 if _enter(swap, title, report, swaps) and feeds:
                     report.replaced[f"{name}.{NORM}".lstrip(".")] = f"part of {title}"
             elif {*PROJECTIONS, "q_norm", "k_norm"} <= names:
-                _enter(qknorm_attention(layer, child, part), title, report, swaps)
+                _enter(entangled(part, among) or qknorm_attention(layer, child, part), title, report, swaps)
     return swaps
 
 

@@ -199,6 +199,9 @@ def _unfit(module: Any, parts: Iterable[str]) -> str:
             return f"{part} is a {type(linear).__name__}, and a plain torch.nn.Linear is needed"
         if linear.bias is not None:
             return f"{part} has a bias, and the kernel has none"
+        if type(linear.weight) is not nn.Parameter or type(linear.weight.data) is not torch.Tensor:
+            kind = type(linear.weight.data).__name__  # quantised, or sharded over GPUs
+            return f"the weight of {part} is a {kind}, and a plain tensor is needed"
         if linear.weight.is_meta:
             return f"{part} has no weights yet (meta device)"
         dtypes.add(linear.weight.dtype)
