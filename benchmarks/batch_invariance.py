@@ -52,6 +52,7 @@ def main() -> None:
             milliseconds = {which: statistics.median(times) for which, times in found.items()}
             ratios.append(milliseconds["pinned"] / milliseconds["free"])
             row = {"task": name, "sizes": sizes, "milliseconds": milliseconds, "cost": round(ratios[-1], 3)}
+            row["kernels"] = {"free": free.explain(**inputs), "pinned": pinned.explain(**inputs)}
             print(json.dumps(row), flush=True)
     if ratios:
         print(

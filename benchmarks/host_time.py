@@ -114,7 +114,8 @@ def main() -> None:
     if not op.task.accumulates:
         parts |= microseconds({"call with gradient": lambda: op(*wanting)})
     found = environment() or {"gpu": "none: a recorder stands in for the kernel", "torch": torch.__version__}
-    print(json.dumps({"task": options.task, "microseconds": parts, "environment": found}))
+    row = {"task": options.task, "kernel": op.explain(*values), "microseconds": parts, "environment": found}
+    print(json.dumps(row))
 
 
 if __name__ == "__main__":

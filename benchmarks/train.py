@@ -3,6 +3,7 @@
 A Llama-style decoder of about 60M parameters learns the Python standard library's sources, byte by byte, from the
 same seeds and the same batches in every variant: eager, torch.compile, Liger (where it is installed), patched, and
 patched under torch.compile.
+Beside losses and times stands which kernels ran, by digest and schedule.
 Weights are bf16 with float32 masters in the optimizer.  Prints a line as it goes; writes losses and tokens a second.
 With --step-1b it measures steps of a 1B configuration at 16,384 tokens instead: time, memory, same variants.
 Runs may be spread over machines and GPUs by --only and --seeds; --merge FILE... joins their files into --out.
@@ -24,6 +25,7 @@ from pathlib import Path
 import torch
 from codasmith.gate.machine import environment
 from codasmith.verified_kernels import FallbackWarning
+from codasmith.verified_kernels.in_use import kernels_in_use
 from codasmith.verified_kernels.modules import LlamaShape
 from torch import nn
 
@@ -218,6 +220,7 @@ def main() -> None:
             fallbacks |= {str(w.message) for w in caught if issubclass(w.category, FallbackWarning)}
             found["runs"].setdefault(variant, {})[str(seed)] = row
             found["fallbacks"], found["summary"] = sorted(fallbacks), summary(found)
+            found["kernels"] = kernels_in_use()
             if options.out:
                 kept(options.out, found)
             shown = {k: v for k, v in row.items() if k != "losses"}

@@ -83,6 +83,9 @@ def merged(files: list[Path]) -> dict:
             whole["runs"].setdefault(variant, {}).update(seeds)
         whole["absent"].update(part["absent"])
         whole["fallbacks"] = sorted({*whole.get("fallbacks", []), *part.get("fallbacks", [])})
+        for name, ran in part.get("kernels", {}).items():
+            kernels = whole.setdefault("kernels", {})
+            kernels[name] = sorted({*kernels.get(name, []), *ran})
     whole["runs"] = {v: whole["runs"][v] for v in VARIANTS if v in whole["runs"]}
     whole["summary"] = summary(whole)
     return whole
@@ -91,5 +94,7 @@ def merged(files: list[Path]) -> dict:
 def told(found: dict) -> None:
     for line in found.get("fallbacks", []):
         print(f"reference: {line}", flush=True)
+    for name, ran in found.get("kernels", {}).items():
+        print(f"kernel: {name}: {'; '.join(ran)}", flush=True)
     for variant, row in found.get("summary", {}).items():
         print(f"{variant}: {json.dumps(row)}", flush=True)

@@ -63,13 +63,14 @@ def test_files_of_several_processes_join(scripts, tmp_path):
     def file(name, variant, seed, losses, **changes):
         row = {"losses": losses, "tokens_per_second": 10.0 * (seed + 1)}
         path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps({**common, "runs": {variant: {str(seed): row}}, "fallbacks": [name], **changes}))
+        told = {"fallbacks": [name], "kernels": {"gate": [f"kernel {seed}"]}}
+        path.write_text(json.dumps({**common, "runs": {variant: {str(seed): row}}, **told, **changes}))
         return path
 
     files = [file("a", "ours", 0, [3.0, 2.0]), file("b", "eager", 0, [3.0, 2.5]), file("c", "ours", 1, [4.0, 1.0])]
     whole = train.merged(files)
     assert list(whole["runs"]) == ["eager", "ours"] and list(whole["runs"]["ours"]) == ["0", "1"]
-    assert whole["fallbacks"] == ["a", "b", "c"]
+    assert whole["fallbacks"] == ["a", "b", "c"] and whole["kernels"] == {"gate": ["kernel 0", "kernel 1"]}
     assert whole["summary"]["ours"] == {"tokens_per_second": 15, "final_loss": 2.5, "spread": 0.0}
     with pytest.raises(SystemExit, match=r"d\.json has other steps than"):
         train.merged([files[0], file("d", "ours", 0, [1.0], steps=3)])
