@@ -42,12 +42,15 @@ class Spent:
         if self.uncounted:
             tokens = "tokens not reported"
         dollars = f"${self.dollars:.4f}" + " and more (some answers have no price)" * self.unpriced
+        if self.unpriced and not self.dollars:
+            dollars = "price not known"
         text = f"{self.attempts} attempt{'s' * (self.attempts != 1)}, {tokens}, {dollars}, {self.seconds:.1f} s"
         if self.gpu_seconds:
             text += f", {self.gpu_seconds:.1f} s of them on the GPU"
         if self.admitted > 1:
-            per_kernel = f"${self.dollars / self.admitted:.4f} and {self.gpu_seconds / self.admitted:.1f} s of GPU"
-            text += f"; {self.admitted} kernels admitted, {per_kernel} each"
+            dollars = "" if self.unpriced else f"${self.dollars / self.admitted:.4f} and "
+            each = f"{dollars}{self.gpu_seconds / self.admitted:.1f} s of GPU each"
+            text += f"; {self.admitted} kernels admitted, {each}"
         return text
 
 

@@ -180,7 +180,7 @@ def start_of(history: History, path: Path) -> Event:
     whole = whole and isinstance(start.get("strategy", "refine"), str)  # older journals say no strategy
     whole = whole and all(isinstance(start.get(k), int | None) for k in ("width", "patience"))
     whole = whole and all(is_number_or_none(start.get(k)) for k in ("target_tax", "target_speedup"))
-    whole = whole and start["tier"] in ("closed", "cutedsl") and start["storage"] in ("bf16", "fp16")
+    whole = whole and start["tier"] in ("closed", "cutedsl") and start["storage"] in ("bf16", "fp16", "fp8")
     if not whole or not isinstance(start.get("model_options"), dict) or not _is_budget(start.get("budget")):
         raise UserMistake(
             f'{path} does not say how its run was begun (no whole "start" event); '

@@ -22,7 +22,7 @@ from .errors import MachineCannot, UserMistake
 
 Event = dict[str, Any]
 
-_SECRET_NAME = re.compile(r"_(API_KEY|AUTH_TOKEN|ACCESS_KEY|SECRET|TOKEN|PASSWORD)$")
+_SECRET_NAME = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$")
 _SHORTEST_SECRET = 8
 """Shorter values ("EMPTY", as local servers want it) are no secrets, and would be blanked inside ordinary words."""
 
@@ -38,6 +38,9 @@ class Journal:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
         except Timeout:
+            if not Path(self._lock.lock_file).exists():  # as where no file can be made at all
+                missing = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+                raise _cannot_write(self.path, missing) from None
             raise UserMistake(
                 f"the journal {self.path} is being written by another process; wait for that run"
             ) from None
@@ -53,6 +56,7 @@ class Journal:
             self.close()
             raise
         self._next = max((event["n"] for event in self.events), default=0) + 1
+        self._keys = {_key_variable(event) for event in self.events}
 
     def _unfinished_line(self) -> bool:
         """Whether a kill cut the last line short; it then stays a line of its own."""
@@ -62,7 +66,8 @@ class Journal:
     def write(self, name: str, **data: Any) -> Event:
         """Add one event and return it as it was written; it is on the disk when this returns."""
         event = {"n": self._next, "time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": name, **data}
-        event = _redact(event, _secrets())
+        self._keys.add(_key_variable(event))
+        event = _redact(event, _secrets(self._keys))
         line = json.dumps(event, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace") + b"\n"
         try:
             if self._unfinished_line():
@@ -122,11 +127,18 @@ def seconds_active(events: Iterable[Event]) -> float:
     return total
 
 
-def _secrets() -> dict[str, str]:
+def _key_variable(event: Event) -> str:
+    """The variable that a run's model has its key from, where the run names one; "" where it does not."""
+    options = event.get("model_options")
+    return str(options.get("key_env") or "") if isinstance(options, dict) else ""
+
+
+def _secrets(named: set[str]) -> dict[str, str]:
+    """What is written in the place of each secret. named: variables that hold one, whatever they are called."""
     return {
         value: f"[{name}]"
         for name, value in os.environ.items()
-        if _SECRET_NAME.search(name) and len(value) >= _SHORTEST_SECRET
+        if (name in named or _SECRET_NAME.search(name)) and len(value) >= _SHORTEST_SECRET
     }
 
 

@@ -22,6 +22,8 @@ class Endpoint:
     url: SecretStr
     """Secret, because an address may carry a password."""
     key: SecretStr
+    variable: str
+    """Where the key came from."""
 
     @property
     def host(self) -> str:
@@ -55,6 +57,12 @@ def find_endpoint(provider: str, base_url: str | None = None, key_env: str | Non
     Raises ModelError (missing-key, bad-key, bad-request).
     """
     variable = provider.upper()
+    if base_url and "@" in base_url:
+        raise ModelError(
+            "the base URL holds a name or a password, which every process of this machine and the journal would see; "
+            f"put the whole address into {variable}_BASE_URL instead",
+            "bad-request",
+        )
     url = base_url or os.environ.get(f"{variable}_BASE_URL") or OWN_ADDRESS[provider]
     _check_address(url, provider)
     holder = key_env or f"{variable}_API_KEY"
@@ -70,7 +78,7 @@ def find_endpoint(provider: str, base_url: str | None = None, key_env: str | Non
             f"{holder} holds a space, a line break or a character outside ASCII, so it cannot be a key; copy it again",
             "bad-key",
         )
-    endpoint = Endpoint(provider, SecretStr(url), key if key else SecretStr(_NO_KEY))
+    endpoint = Endpoint(provider, SecretStr(url), key if key else SecretStr(_NO_KEY), holder)
     if not key and endpoint.own:
         raise ModelError(
             f"no key for {provider}; set {holder}, or give the address of another server with --base-url",

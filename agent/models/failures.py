@@ -106,8 +106,7 @@ def refused_with(status: int, name: str, said: str, headers: Any, endpoint: Endp
 
     name: the provider's short name of the error, or "". said: the provider's sentence, or "".
     """
-    host, because = endpoint.host, f": {said}" if said else ""
-    variable = f"{endpoint.provider.upper()}_API_KEY"
+    host, variable, because = endpoint.host, endpoint.variable, f": {said}" if said else ""
 
     def failure(message: str, kind: FailureKind, retryable: bool = False) -> ModelError:
         return ModelError(message, kind, retryable, retry_after=retry_after(headers) if retryable else None)

@@ -64,7 +64,10 @@ def test_what_was_spent_in_words():
         "3 attempts, 4,480 tokens (1,000 cached, 480 written), $0.0400, 45.0 s, 6.3 s of them on the GPU"
     )
     assert str(replace(spent, admitted=2)).endswith("; 2 kernels admitted, $0.0200 and 3.1 s of GPU each")
-    assert "tokens not reported" in str(Spent(uncounted=True)) and "no price" in str(Spent(unpriced=True))
+    assert "tokens not reported" in str(Spent(uncounted=True))
+    assert str(Spent(attempts=1, tokens=480, unpriced=True)) == "1 attempt, 480 tokens, price not known, 0.0 s"
+    assert "$0.0400 and more (some answers have no price)" in str(replace(spent, unpriced=True))
+    assert str(replace(spent, unpriced=True, admitted=2)).endswith("; 2 kernels admitted, 3.1 s of GPU each")
 
 
 def test_gpu_seconds_are_those_of_the_stages_that_hold_it(tmp_path, task, scripted, code):

@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from codasmith.agent.errors import MachineCannot, UserMistake
@@ -96,6 +97,17 @@ def test_values_of_keys_are_never_written(tmp_path, monkeypatch):
     assert json.loads(text)["note"] == "EMPTY"  # too short for a secret: words stay readable
 
 
+def test_the_key_of_a_variable_that_the_run_names_is_never_written(tmp_path, monkeypatch):
+    monkeypatch.setenv("OUR_TEAM", "sk-of-the-team")
+    path = tmp_path / "run.jsonl"
+    with Journal(path) as journal:
+        journal.write("start", model_options={"key_env": "OUR_TEAM"})
+        journal.write("answer", text="your key is sk-of-the-team")
+    with Journal(path) as journal:
+        journal.write("error", message="sk-of-the-team")
+    assert "sk-of" not in path.read_text() and path.read_text().count("[OUR_TEAM]") == 2
+
+
 def test_one_journal_has_one_writer(tmp_path):
     path = tmp_path / "run.jsonl"
     with Journal(path), pytest.raises(UserMistake, match="another process"):
@@ -107,8 +119,9 @@ def test_a_place_that_is_none_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserMistake, match=r"cannot be written .*--journal"):
         Journal(tmp_path / "file" / "run.jsonl")
-    with pytest.raises(UserMistake, match="cannot be written"):
-        Journal(tmp_path)
+    for place in (tmp_path, Path("/proc/run.jsonl")):
+        with pytest.raises(UserMistake, match="cannot be written"):
+            Journal(place)
 
 
 def test_a_read_only_folder_is_one_sentence(tmp_path):

@@ -15,6 +15,7 @@ from codasmith.agent.errors import MachineCannot, UserMistake
 from codasmith.agent.journal import read
 from codasmith.agent.models import ModelError
 from codasmith.agent.prompt import system_text
+from codasmith.tasks import load_task
 
 ANSWERS = ("WRONG first", "tax=1.02 second")
 
@@ -154,6 +155,14 @@ def test_a_start_with_a_value_that_cannot_be_is_refused(tmp_path, task, gpu, scr
     with pytest.raises(UserMistake, match="does not say how its run was begun"):
         campaign.resume(path, model=scripted())
     assert view(path).best.number == 1  # what can be looked at still can
+
+
+def test_a_run_in_fp8_goes_on(tmp_path, gpu, scripted, code):
+    path = tmp_path / "run.jsonl"
+    task = load_task("linear_scale_bias")
+    first = campaign.run(task, scripted(code("WRONG")), budget=Budget(attempts=1), storage="fp8", journal=path)
+    assert first.ended == "attempts"
+    assert campaign.resume(path, model=scripted(code("tax=1.0 x")), attempts=2).status == "admitted"
 
 
 def test_a_gate_that_could_not_finish_is_asked_again(tmp_path, task, gpu, scripted, code):

@@ -126,6 +126,12 @@ def test_a_base_url_that_is_no_address_is_told(setting, url):
     assert url in str(caught.value)
 
 
+def test_a_wrong_key_of_another_variable_is_told_by_its_name(setting, conversation, monkeypatch):
+    monkeypatch.setenv("TEAM_KEY", "sk-of-the-team")
+    error = fails(setting.model(setting.api.error(401, "no"), key_env="TEAM_KEY"), conversation)
+    assert "does not accept the key in TEAM_KEY" in str(error)
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_wrong_key_is_not_tried_again_and_never_shown(setting, conversation, key, caplog, streamed):
     caplog.set_level(logging.DEBUG)
@@ -267,11 +273,16 @@ def test_an_error_inside_a_stream_is_asked_again(setting, conversation):
     assert error.kind == "overloaded"
 
 
-def test_a_server_that_is_not_there_is_unreachable(setting, conversation, key):
+def test_a_server_that_is_not_there_is_unreachable(setting, conversation, key, monkeypatch):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    error = fails(setting.model(base_url=f"http://user:hunter22@127.0.0.1:{port}", attempts=2), conversation)
+    address = f"http://user:hunter22@127.0.0.1:{port}"
+    with pytest.raises(ModelError, match="_BASE_URL instead") as seen:  # it would be in the journal
+        setting.model(base_url=address)
+    assert "hunter22" not in str(seen.value)
+    monkeypatch.setenv(f"{setting.api.provider.upper()}_BASE_URL", address)
+    error = fails(setting.model(base_url=None, attempts=2), conversation)
     assert (error.kind, error.retryable) == ("unreachable", True)
     assert f"127.0.0.1:{port}" in str(error)
     assert names_no_secret(error, key) and names_no_secret(error, "hunter22")
