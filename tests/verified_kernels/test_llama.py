@@ -115,6 +115,14 @@ def test_a_checkpoint_goes_both_ways_bit_for_bit(pair):
         ours.load_state_dict(state)
 
 
+def test_a_stack_is_printed_walked_through_and_cut_like_a_list_of_layers(pair):
+    _, layers, _, _ = pair(SHAPES["fewer keys"])
+    assert repr(layers).count("LlamaBlock(") == 3 and len(layers) == 3
+    assert list(layers) == [layers] and layers[:3] is layers
+    assert layers[-1] is layers.blocks[2] and layers[:2].blocks == layers.blocks[:2]
+    assert not isinstance(layers, nn.ModuleList)  # fully_shard of torch 2.11 refuses one, whatever it can do
+
+
 def test_a_mask_is_obeyed(pair):
     theirs, ours, x, angles = pair(SHAPES["fewer keys"])
     expected = run(theirs, x, angles)

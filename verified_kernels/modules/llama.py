@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,22 +53,34 @@ class LlamaBlock(nn.Module):
         return run([self], hidden_states, *positions, **named)
 
 
-class LlamaLayers(nn.ModuleList):
+class LlamaLayers(nn.Module):
     """A stack of blocks that a model runs in one call: its norms are deferred from layer to layer.
 
     Stands where a model keeps its list of layers: iterating over it gives the stack itself, once, so that
     `for layer in layers: x = layer(x, ...)` runs all blocks.  Parameters and state dict are those of the list.
+    No ModuleList: what walks through one would come back here for ever, and fully_shard refuses it.
     """
 
-    blocks = property(lambda self: list(self._modules.values()))
+    def __init__(self, blocks: Iterable[LlamaBlock]):
+        super().__init__()
+        for place, block in enumerate(blocks):
+            self.add_module(str(place), block)
+
+    @property
+    def blocks(self) -> list[Any]:
+        return list(self._modules.values())
+
+    def __len__(self) -> int:
+        return len(self._modules)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self,))
 
-    def __getitem__(self, which: Any) -> Any:
-        if isinstance(which, slice) and which.indices(len(self)) == (0, len(self), 1):
-            return self
-        return super().__getitem__(which)
+    def __getitem__(self, which: int | slice) -> Any:
+        """A block; of a slice, a stack of its blocks, which is this one where they are all."""
+        if not isinstance(which, slice):
+            return self.blocks[which]
+        return self if which.indices(len(self)) == (0, len(self), 1) else LlamaLayers(self.blocks[which])
 
     def forward(self, hidden_states: torch.Tensor, *positions: Any, **named: Any) -> torch.Tensor:
         """[batch, tokens, hidden] to the same shape.
