@@ -38,7 +38,24 @@ def _runtime() -> None:
     """Load CuTeDSL's runtime once, where objects can find it."""
     from .link import runtime_library
 
-    ctypes.CDLL(str(runtime_library()), mode=ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(str(_fitting(runtime_library(), _driver_major())), mode=ctypes.RTLD_GLOBAL)
+
+
+def _fitting(library: Path, major: int) -> Path:
+    """The runtime library, or where the driver is of an older CUDA release, the one beside it for that: a runtime
+    starts on no driver of an earlier major release than its own."""
+    older = library.parents[2] / f"cu{major}" / "lib" / library.name
+    return older if f"cu{major}" < library.parents[1].name and older.exists() else library
+
+
+def _driver_major() -> int:
+    """The major CUDA release that the driver is of; 99 where it does not say."""
+    try:
+        found = ctypes.c_int(0)
+        failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(found))
+    except (OSError, AttributeError):
+        return 99
+    return 99 if failed else found.value // 1000
 
 
 @cache
