@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from ..tasks import Task
 
 
-def kernel_key(verdict: Verdict, source: str) -> str | None:
-    """Of the kernel, from a verdict whose first stage passed; None where that was not so."""
+def kernel_key(verdict: Verdict, source: str, *more: str) -> str | None:
+    """Of the kernel, from a verdict whose first stage passed; None where that was not so.
+
+    more: what else tells kernels apart, such as the storage dtype where several meet.
+    """
     graphs = graphs_of(verdict, source)
     if graphs is None:
         return None
-    text = json.dumps([verdict.task_digest, verdict.tier, graphs], sort_keys=True)
+    text = json.dumps([verdict.task_digest, verdict.tier, *more, graphs], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 

@@ -12,7 +12,7 @@ from html import escape
 
 from .intervals import Estimate
 
-COLOURS = ("#1f6f8b", "#d1495b", "#3d7a3a", "#8a5a00", "#6a4c93", "#c2571a", "#00798c", "#555555")
+COLOURS = ("#1f6f8b", "#d1495b", "#3d7a3a", "#8a5a00", "#6a4c93", "#c2571a", "#b03a8c", "#555555")
 WIDTH, HEIGHT = 640, 340
 LEFT, RIGHT, TOP, BOTTOM = 60, 16, 14, 46
 
@@ -80,16 +80,45 @@ def strips(values: Mapping[str, Sequence[tuple[str, float]]], x: Axis, mark: flo
 def scatter(points: Mapping[str, tuple[float, Estimate]], x: Axis, y: Axis, names: Sequence[str]) -> str:
     """A point a contestant, with the interval of its height. names: all contestants, whose places give the colours."""
     parts = _frame(x, y)
-    for name, (cost, quality) in points.items():
-        at, colour = _x(x, cost), _style(names.index(name))[0]
-        low, high, middle = _y(y, quality.low), _y(y, quality.high), _y(y, quality.value)
+    places = {name: (_x(x, cost), _y(y, quality.value)) for name, (cost, quality) in points.items()}
+    taken = [
+        (at - 6, at + 6, height)
+        for name, (at, _) in places.items()
+        for height in range(round(_y(y, points[name][1].high)), round(_y(y, points[name][1].low)) + 1, 6)
+    ]
+    for name, (_, quality) in points.items():
+        (at, middle), colour = places[name], _style(names.index(name))[0]
+        low, high = _y(y, quality.low), _y(y, quality.high)
         parts.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="{colour}"/>')
         parts.append(
             f'<circle cx="{at:.1f}" cy="{middle:.1f}" r="5" fill="{colour}"><title>{escape(name)}</title></circle>'
         )
-        side, shift = ("end", -9) if at > WIDTH / 2 else ("start", 9)
-        parts.append(_text(at + shift, middle - 6, _short(name), side))
+        parts.append(_beside(at, middle, _short(name), taken))
     return _svg(parts, f"{y.title} against {x.title}")
+
+
+def _beside(at: float, middle: float, text: str, taken: list[tuple[float, float, float]]) -> str:
+    """A label beside a point, clear of what is taken (from, to, height), if there is room; its own place is taken."""
+    width = 6.5 * len(text)
+    sides = [("start", at + 9, at + 9 + width), ("end", at - 9 - width, at - 9)]
+    room = [s for s in sides if s[1] >= LEFT and s[2] <= WIDTH] or sides[:1]
+    places = [(*side, middle + down) for down in (4, -11, 19, -26, 34) for side in room]
+    clear = (p for p in places if not any(p[1] < b and a < p[2] and abs(p[3] - 4 - h) < 13 for a, b, h in taken))
+    anchor, start, end, line = next(clear, places[0])
+    taken.append((start, end, line - 4))
+    return _text(start if anchor == "start" else end, line, text, anchor)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Numbers 1, 2, 5, 10, ... that cover a range above zero; powers of ten alone, where those would be many."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 2)
+    steps = [float(f"{m}e{d}") for d in decades for m in (1, 2, 5)]
+    first = max(i for i, s in enumerate(steps) if s <= low)
+    last = min(i for i, s in enumerate(steps) if s >= high and i > first)
+    if last - first > 9:
+        first, last = first // 3 * 3, -(-last // 3) * 3
+        return steps[first : last + 1 : 3]
+    return steps[first : last + 1]
 
 
 def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:

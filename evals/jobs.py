@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 TRACER, SEARCH = "builtin:tracer", "builtin:search"
 BASELINES = (HAND_WRITTEN, TRACER, SEARCH)
 """In every run beside the models asked for, once a task: they always answer the same.  The search has the attempts of a
-model; the others answer once."""
-PROGRAMS = 4
-"""The level of programs, which the baselines that translate a reference do not know."""
+model; the others answer once.  Those that translate references have no answer to a program: it counts as unsolved."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +85,8 @@ def in_order(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def applies(model: str, entry: Entry, tier: str) -> bool:
-    """Whether a baseline has an answer in this tier; those that translate references know tasks of one product."""
-    if model == HAND_WRITTEN:
-        return source_for(entry.name, tier) is not None
-    return tier == "closed" and entry.level != PROGRAMS
+    """Whether a baseline writes in this tier: epilogues by hand where there is one, translations in the closed one."""
+    return source_for(entry.name, tier) is not None if model == HAND_WRITTEN else tier == "closed"
 
 
 def part_of(shard: str) -> tuple[int, int]:

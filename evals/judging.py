@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from ..agent.loop import Gate
-from ..agent.same_kernel import graphs_of, of_this, read_alone
+from ..agent.same_kernel import kernel_key, of_this, read_alone
 from ..gate.verdict import StageResult, Verdict
 from .edition import edition
 
@@ -158,10 +158,9 @@ def with_edition(environment: dict[str, str]) -> dict[str, str]:
 
 
 def _key(verdict: Verdict, source: str, storage: str) -> str:
-    """Of the kernel: the task, the tier, the storage dtype, and its graphs; the source where nothing is known of it."""
-    what = graphs_of(verdict, source) or {"": hashlib.sha256(source.encode("utf-8", "backslashreplace")).hexdigest()}
-    text = json.dumps([verdict.task_digest, verdict.tier, storage, what], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:40]
+    """Of the kernel, in its storage dtype; of the file where nothing is known of the kernel."""
+    known = kernel_key(verdict, source, storage)
+    return known or hashlib.sha256(f"{verdict.candidate_digest} {storage}".encode()).hexdigest()[:40]
 
 
 def judging(

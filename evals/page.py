@@ -20,7 +20,7 @@ from ..agent.rendering import cut, environment, packaged
 from . import charts, table
 from .archive import ARCHIVE, events_of
 from .asked import command_of
-from .charts import Axis, nice_ticks
+from .charts import Axis, log_ticks, nice_ticks
 from .complete import complete
 from .results import Cell, Results, best_sample, label
 from .rows import Row
@@ -181,12 +181,15 @@ def _cost_chart(results: Results, contestants: dict[str, list[Row]]) -> tuple[st
         return None
     costs = [cost for cost, _ in points.values()]
     ends = [e for _, quality in points.values() for e in (quality.low, quality.high)]
-    across = nice_ticks(0.0, max(costs))
+    wide = max(costs) > 5 * min(costs)
+    across = log_ticks(min(costs), max(costs)) if wide else nice_ticks(0.0, max(costs))
     up = nice_ticks(min(*ends, 1.0), max(*ends, 1.0)) if results.measured else [0.0, 0.25, 0.5, 0.75, 1.0]
     unit = "dollars" if priced else "tokens"
-    x = Axis(across[0], across[-1], across, f"{unit} a sample", "{:,g}".format)
+    x = Axis(across[0], across[-1], across, f"{unit} a sample", "{:,g}".format, log=wide)
     y = Axis(up[0], up[-1], up, "speed-up, all tasks" if results.measured else "checked@1")
     text = f"What a sample costs in {unit}, against the score, with its 95 % interval."
+    if left_out := [s.label for s in asked if s.label not in points]:
+        text += f" Not drawn, for want of {'a price' if priced else 'a count'}: {', '.join(left_out)}."
     return "Cost against quality", text, Markup(charts.scatter(points, x, y, list(contestants)))
 
 

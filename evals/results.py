@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +15,7 @@ from .complete import Complete, complete
 from .evalset import EvalSet, LoadedSet, read_set
 from .rows import Row
 from .run_folder import RunFolder, RunSpec
-from .scores import HAND_WRITTEN, TRANSLATORS, Score, score_rows
+from .scores import HAND_WRITTEN, Score, score_rows
 
 RESULTS, PAGE = "results.json", "report.html"
 
@@ -153,6 +154,7 @@ def _notes(
         )
     if not spec.cpu_only:
         notes.append("Answers that say the same are one kernel, judged once: its times stand in each of their rows.")
+    notes += _baseline_notes(whole.rows)
     notes += whole.notes
     counts = Counter((r.model, r.tier) for r in rows)
     silent = Counter((r.model, r.tier) for r in rows if r.ended == "model")
@@ -160,12 +162,6 @@ def _notes(
         notes.append(
             f"{model} ({tier}): {count} of its {counts[model, tier]} samples ended because it gave no further answer, "
             "which counts against it; `codasmith journal show` on their journals says why."
-        )
-    alone = [m for m, tier in sorted(counts) if m in TRANSLATORS and tier == "closed"]
-    if alone and spec.shard == "1/1" and (asked := whole.asked[alone[0], "closed"]) < tasks:
-        notes.append(
-            f"{' and '.join(alone)}: asked for {asked} of {tasks} tasks, those of one product, which alone they know; "
-            "comparisons in pairs are on the tasks that both have."
         )
     if spec.shard != "1/1":
         notes.append(f"This is part {spec.shard} of a run; merge the parts before comparing.")
@@ -183,6 +179,25 @@ def _notes(
         notes.append("No task here has a hand-written kernel in this run.")
     if eval_set.split == "held-out":
         notes.append("Held-out tasks are random compositions: they test writing what is asked, not knowing the field.")
+    return notes
+
+
+def _baseline_notes(rows: Sequence[Row]) -> list[str]:
+    """Where torch.compile was not timed beside the kernel."""
+    timed = [(r.task, t) for r in rows for t in r.timed]
+    kept = sum(t.kept for _, t in timed)
+    without = sorted({task for task, t in timed if "compile" not in t.milliseconds})
+    notes = []
+    if kept:
+        notes.append(
+            f"In {kept:,} of {len(timed):,} timings torch.compile's time is that of an earlier one of the same task, as "
+            "a ratio to cuBLAS; eager, timed anew, had not moved against it."
+        )
+    if without:
+        notes.append(
+            f"torch.compile could not be timed on {len(without)} tasks, where the best baseline is therefore eager: "
+            f"{', '.join(without)}."
+        )
     return notes
 
 

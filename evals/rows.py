@@ -1,7 +1,7 @@
 """One row a sample: what a model did on a task, computed from the sample's journal and from nothing else.
 
 Times are those that model and gate report, not the wall's, so that a run that was killed and gone on with has the
-same rows as one that was not.
+same rows as one that was not.  Sums are exact (fsum): Python's own differ between its versions.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class Timed(BaseModel):
     """The faster of eager and torch.compile here."""
     speedup: float
     """Time of that baseline over time of the kernel."""
+    kept: bool = False
+    """Whether torch.compile was not timed anew: its time is that of an earlier measurement, as a ratio to cuBLAS."""
 
 
 class AttemptRow(BaseModel):
@@ -85,7 +87,7 @@ class Row(BaseModel):
     """Over the best baseline, geometric mean over workloads."""
     timed: tuple[Timed, ...] = ()
     best: int | None = None
-    """The best attempt's number."""
+    """The number of the attempt that counts, see `counted`."""
     source: str | None = None
     """Its candidate."""
     attempts: tuple[AttemptRow, ...] = ()
@@ -133,7 +135,7 @@ def ending(events: Sequence[Event]) -> str | None:
 def row_of(events: Sequence[Event], *, level: int, family: str, sample: int, journal: str) -> Row:
     """The row of a finished sample."""
     history = History(events)
-    start, best = history.start or {}, history.best
+    start, best = history.start or {}, counted(history)
     verdict = best.verdict if best else None
     timed = timed_of(verdict) if verdict and verdict.ok else ()
     spent = history.spent
@@ -161,12 +163,40 @@ def row_of(events: Sequence[Event], *, level: int, family: str, sample: int, jou
         uncounted=spent.uncounted,
         dollars=spent.dollars,
         unpriced=spent.unpriced,
-        answer_seconds=sum(s for s in seconds if isinstance(s, int | float)),
-        gate_seconds=sum(s.seconds for v in fresh for s in v.stages),
-        gpu_seconds=sum(map(_gpu_seconds, fresh)),
+        answer_seconds=math.fsum(s for s in seconds if isinstance(s, int | float)),
+        gate_seconds=math.fsum(s.seconds for v in fresh for s in v.stages),
+        gpu_seconds=math.fsum(map(_gpu_seconds, fresh)),
         journal=journal,
         environment=next((v.environment for v in reversed(fresh) if v.environment), {}),
     )
+
+
+def counted(history: History) -> Attempt | None:
+    """The attempt that a sample is scored by: the best, where a later kernel is better only if it is clearly faster.
+
+    The least of several noisy times is too small, and more so for whoever has more of them, so that the search would
+    beat the tracer with equal kernels.  A kernel therefore takes the place of an earlier one only where the intervals
+    of their taxes are apart (over workloads, the geometric means of the ends).
+    """
+    best: Attempt | None = None
+    for attempt in history.judged:
+        if best is None or _clearly_better(attempt, best):
+            best = attempt
+    return best
+
+
+def _clearly_better(new: Attempt, old: Attempt) -> bool:
+    if new.rank < old.rank or new.verdict is None or old.verdict is None or not old.verdict.ok:
+        return new.rank > old.rank
+    ends = [_tax_ends(v) for v in (new.verdict, old.verdict)]
+    return ends[1] is None or (ends[0] is not None and ends[0][1] < ends[1][0])
+
+
+def _tax_ends(verdict: Verdict) -> tuple[float, float] | None:
+    """The low and the high end of a kernel's tax; None where it was not timed."""
+    taxes = [row["tax"] for row in verdict.timing.get("workloads", ())]
+    low, high = (geometric_mean([_number(t, end) for t in taxes]) for end in ("low", "high"))
+    return None if low is None or high is None else (low, high)
 
 
 BASELINES = ("eager", "compile")
@@ -190,6 +220,7 @@ def timed_of(verdict: Verdict) -> tuple[Timed, ...]:
                 tax=_number(row["tax"]),
                 baseline=baseline,
                 speedup=others[baseline] / times["kernel"],
+                kept=str(row.get("compile_baseline", "")).startswith("kept"),
             )
         )
     return tuple(rows)
@@ -215,9 +246,9 @@ def _attempt(attempt: Attempt) -> AttemptRow:
 
 
 def _gpu_seconds(verdict: Verdict) -> float:
-    return sum(s.seconds for s in verdict.stages if s.stage in GPU_STAGES)
+    return math.fsum(s.seconds for s in verdict.stages if s.stage in GPU_STAGES)
 
 
-def _number(value: Any) -> float:
-    """A measure, with or without its interval."""
-    return float(value["value"] if isinstance(value, dict) else value)
+def _number(value: Any, which: str = "value") -> float:
+    """A measure, or an end of its interval where it has one."""
+    return float(value.get(which, value["value"]) if isinstance(value, dict) else value)

@@ -18,8 +18,6 @@ from .rows import Row, geometric_mean
 FAST = (1.0, 1.1, 1.25, 1.5)
 WITHIN = (1.02, 1.05, 1.10)
 HAND_WRITTEN = "hand-written"
-TRANSLATORS = ("builtin:tracer", "builtin:search")
-"""Baselines that begin with the reference itself, where it has one product."""
 LIBRARIES = {"torch.compile": "compile", "eager": "eager"}
 """Baselines that were timed beside every kernel, by their names in the timing."""
 
@@ -128,7 +126,7 @@ def _score(who: Contestant, rows: list[Row], cpu_only: bool, hand: dict[str, flo
         tier=who[1],
         tasks=len(tasks),
         samples=len(rows),
-        pass_at={k: e for k in ks if (e := pass_at(counts, k))},
+        pass_at={k: e for k in ks if (e := share(gains) if k == 1 else pass_at(counts, k))},
         **({} if cpu_only else _speed(tasks, hand)),
         attempts=cost(lambda r: len(r.attempts)),
         tokens=None if uncounted else cost(lambda r: r.input_tokens + r.output_tokens),

@@ -110,7 +110,7 @@ def _pairs(results: Results) -> Table:
     how = "speed-up, first over second" if results.measured else "checked, first less second"
     table = _table("Comparisons, paired by task", "first", "second", "tasks", how, "p", "p, corrected")
     for pair in results.pairs:
-        shown = factor(pair.difference) if results.measured else percent(pair.difference)
+        shown = factor(pair.difference, 3) if results.measured else percent(pair.difference)
         chances = probability(pair.p), probability(pair.p_corrected)
         table.add_row(escape(pair.first), escape(pair.second), str(pair.tasks), shown, *chances)
     return table

@@ -25,13 +25,19 @@ def test_equal_values_leave_no_doubt_and_the_interval_covers_the_value():
     assert 0.4 < found.high - found.low < 1.4
 
 
-def test_interval_holds_the_truth_about_as_often_as_it_says():
-    rng, hits = random.Random(1), 0
-    for _ in range(60):
-        skill = [rng.random() for _ in range(30)]
-        found = mean([[float(rng.random() < s) for _ in range(4)] for s in skill])
-        hits += found.low <= 0.5 <= found.high
-    assert hits >= 52
+@pytest.mark.parametrize(("tasks", "samples"), [(6, 1), (12, 4), (30, 4)])
+def test_interval_holds_the_truth_about_as_often_as_it_says(tasks, samples, monkeypatch):
+    """Of shares and of geometric means, for few tasks too; plain percentiles hold it in 88 % of cases for six."""
+    monkeypatch.setattr("codasmith.evals.intervals.RESAMPLES", 400)
+    rng, held, trials = random.Random(1), [0, 0], 200
+    for _ in range(trials):
+        skill = [rng.random() for _ in range(tasks)]
+        found = mean([[float(rng.random() < s) for _ in range(samples)] for s in skill])
+        held[0] += found.low <= 0.5 <= found.high
+        speed = [rng.gauss(0.1, 0.15) for _ in range(tasks)]
+        found = mean([[math.exp(rng.gauss(s, 0.02)) for _ in range(samples)] for s in speed], "geometric")
+        held[1] += found.low <= math.exp(0.1) <= found.high
+    assert min(held) >= 0.91 * trials
 
 
 def test_numbers_repeat():
@@ -85,10 +91,13 @@ def test_sign_flip_of_many_tasks_agrees_with_the_normal_limit_and_is_even():
     assert sign_flip(values) == pytest.approx(sign_flip([-v for v in values]), abs=0.01)
 
 
-def test_sign_flip_rejects_a_true_null_about_as_often_as_it_says():
+@pytest.mark.parametrize("tasks", [10, 40])
+def test_without_a_difference_p_is_spread_evenly(tasks, monkeypatch):
+    monkeypatch.setattr("codasmith.evals.intervals.PERMUTATIONS", 2000)
     rng = random.Random(3)
-    ps = [sign_flip([rng.gauss(0, 1) for _ in range(12)]) for _ in range(200)]
-    assert 1 <= sum(p < 0.05 for p in ps) <= 20
+    ps = [sign_flip([rng.gauss(0, 1) for _ in range(tasks)]) for _ in range(400)]
+    for bound in (0.05, 0.25, 0.5, 0.75):
+        assert sum(p <= bound for p in ps) / 400 == pytest.approx(bound, abs=0.07 if bound > 0.05 else 0.03)
 
 
 def test_holm_multiplies_the_smallest_most_and_never_falls():

@@ -1,7 +1,9 @@
 import re
 
 import pytest
+from codasmith.evals.charts import Axis, log_ticks, scatter
 from codasmith.evals.hand_written import HandWritten
+from codasmith.evals.intervals import Estimate
 from codasmith.evals.page import fast_curve
 from codasmith.evals.results import NOT_MEASURED, Results, results_of, write_results
 from codasmith.evals.run_folder import RunFolder
@@ -162,3 +164,36 @@ def test_rows_of_different_machines_are_called_so(measured, four):
 def test_fast_curve_is_the_share_at_each_p(measured):
     rows = [r for r in measured[0].rows() if r.model == "hand-written"]
     assert fast_curve(rows, [1.0, 1.24, 1.26]) == [(1.0, 1.0), (1.24, 1.0), (1.26, 0.0)]
+
+
+def test_where_torch_compile_was_not_timed_anew_or_at_all_is_noted(measured, four):
+    folder, before = measured
+    rows = folder.rows()
+    assert not any("torch.compile" in n for n in before.notes)
+    at = next(i for i, r in enumerate(rows) if r.timed)
+    (timed,) = rows[at].timed
+    eager = {k: v for k, v in timed.milliseconds.items() if k != "compile"}
+    for changes, said in (
+        ({"kept": True}, "torch.compile's time is that of an earlier one"),
+        ({"milliseconds": eager, "baseline": "eager"}, f"the best baseline is therefore eager: {rows[at].task}."),
+    ):
+        other = rows[at].model_copy(update={"timed": (timed.model_copy(update=changes),)})
+        notes = results_of(folder.spec(), four.spec, [*rows[:at], other, *rows[at + 1 :]]).notes
+        assert sum(said in n for n in notes) == 1
+
+
+def test_labels_of_models_of_equal_cost_and_score_do_not_cover_each_other():
+    points = {n: (1.0, Estimate(value=1.1, low=1.1, high=1.1, tasks=9)) for n in ("model-a", "model-b", "model-c")}
+    drawn = scatter(points, Axis(0.5, 2.0, (0.5, 1, 2), "dollars", log=True), Axis(1, 1.2, (1, 1.2), "x"), list(points))
+    places = re.findall(r'<text x="([0-9.]+)" y="([0-9.]+)"[^>]*>model-', drawn)
+    assert len(places) == len(set(places)) == 3
+    heights = sorted(float(y) for x, y in places if x == places[0][0])
+    assert all(b - a >= 12 for a, b in zip(heights, heights[1:], strict=False))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [(0.03, 0.3, [0.02, 0.05, 0.1, 0.2, 0.5]), (1, 1, [1, 2]), (1e-5, 3, [1e-5, 1e-4, 1e-3, 0.01, 0.1, 1, 10])],
+)
+def test_logarithmic_ticks_cover_the_range_with_few_numbers(low, high, ticks):
+    assert log_ticks(low, high) == ticks

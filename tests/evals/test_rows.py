@@ -1,8 +1,14 @@
+import math
+import random
+import statistics
+
 import pytest
+from codasmith.agent.history import History
 from codasmith.agent.journal import Journal
-from codasmith.evals.rows import ending, row_of, timed_of
+from codasmith.evals.rows import counted, ending, row_of, timed_of
 from codasmith.evals.run_folder import RunFolder, merge
 from codasmith.evals.runs import run
+from codasmith.gate.verdict import Verdict
 
 
 def events(*names):
@@ -38,6 +44,53 @@ def test_best_baseline_is_the_faster_of_eager_and_compile_on_each_workload(gate,
     swapped["timing"]["workloads"][0]["milliseconds"] |= {"up: cublas": 0.2, "down: bare 128x128": 0.1}
     (timed,) = timed_of(type(verdict).model_validate(swapped))
     assert timed.baseline == "eager", "a program's single products do not do its job"
+
+
+def passing(number, *ends, status="passed"):
+    """An attempt's events: a kernel with a tax of (low, value, high) on each workload."""
+    taxes = [dict(zip(("low", "value", "high"), e, strict=True)) for e in ends]
+    rows = [{"tax": t} for t in taxes]
+    timing = {"tax": math.prod(t["value"] for t in taxes) ** (1 / len(taxes)), "workloads": rows} if ends else {}
+    made = Verdict(task="t", task_digest="d", candidate_digest="c", tier="closed", status=status, timing=timing)
+    return [
+        {"event": "answer", "attempt": number, "text": "..."},
+        {"event": "verdict", "attempt": number, "source": f"x = {number}", "verdict": made.model_dump(mode="json")},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("attempts", "expected"),
+    [
+        ([[(1.09, 1.10, 1.11)], [(1.08, 1.095, 1.10)], [(1.08, 1.085, 1.10)]], 1),
+        ([[(1.09, 1.10, 1.11)], [(1.07, 1.08, 1.085)]], 2),
+        ([[(1.07, 1.08, 1.085)], [(1.09, 1.10, 1.11)]], 1),
+        ([[(1.0, 1.1, 1.2), (1.0, 1.1, 1.2)], [(0.9, 0.95, 0.99), (0.9, 0.99, 1.01)]], 2),
+        ([[(1.0, 1.1, 1.2), (1.0, 1.1, 1.2)], [(0.9, 0.95, 0.99), (1.0, 1.05, 1.1)]], 1),
+        ([[], [(1.09, 1.10, 1.11)]], 2),
+    ],
+)
+def test_a_later_kernel_counts_only_where_it_is_faster_by_more_than_the_noise(attempts, expected):
+    made = [e for n, ends in enumerate(attempts, 1) for e in passing(n, *ends)]
+    assert counted(History(made)).number == expected
+
+
+def test_what_passes_counts_before_what_does_not_and_of_the_rest_the_furthest():
+    refused, checked = passing(1, status="refused"), passing(2, status="checked")
+    assert counted(History([*refused, *checked, *passing(3, (1.4, 1.5, 1.6))])).number == 3
+    assert counted(History(refused)).number == 1 and counted(History([])) is None
+
+
+def test_more_attempts_of_equal_kernels_gain_nothing():
+    """Whoever has twenty kernels of the same speed, timed with a noise as wide as their intervals, is no faster."""
+    rng, once, least, often = random.Random(0), [], [], []
+    for _ in range(300):
+        centres = [math.exp(rng.gauss(0.0, 0.004)) for _ in range(20)]
+        events = [e for n, c in enumerate(centres, 1) for e in passing(n, (c * 0.992, c, c * 1.008))]
+        once.append(centres[0])
+        least.append(min(centres))
+        often.append(counted(History(events)).verdict.tax)
+    one, some, many = (statistics.fmean(v) for v in (once, often, least))
+    assert one - some < 0.002 < 0.006 < one - many
 
 
 def test_a_row_says_what_the_journal_says(tmp_path, four, spec, gate, dice):

@@ -8,7 +8,8 @@ from codasmith.agent.errors import UserMistake
 from codasmith.agent.models import Answer, ModelError, Usage
 from codasmith.evals import runs
 from codasmith.evals.hand_written import HandWritten
-from codasmith.evals.jobs import PROGRAMS, in_order, jobs
+from codasmith.evals.jobs import in_order, jobs
+from codasmith.evals.results import write_results
 from codasmith.evals.run_folder import RunFolder, merge
 from codasmith.evals.runs import make_spec, run
 from codasmith.tasks import ProgramTask, TaskError
@@ -46,16 +47,6 @@ def test_the_search_has_a_models_attempts_and_the_other_baselines_one(four, spec
     asked = spec(four, "a", attempts=7)
     attempts = {j.model: budget_of(j, asked).attempts for j in jobs(asked, four)}
     assert attempts == {"hand-written": 1, "builtin:tracer": 1, "builtin:search": 7, "a": 7}
-
-
-def test_what_translates_a_reference_is_not_asked_for_programs(public, spec):
-    from codasmith.evals.evalset import Entry, EvalSet, LoadedSet
-    from codasmith.tasks import program_tasks
-
-    task = program_tasks()["mlp_swiglu"]
-    entry = Entry(name=task.name, digest=task.digest, level=4, family="gated")
-    one = LoadedSet(EvalSet(name="p", version=1, split="public", tasks=(entry,)), {task.name: task}, {task.name: ""})
-    assert [j.model for j in jobs(spec(one, "a", samples=1), one)] == ["hand-written", "a"]
 
 
 def test_workers_share_the_cores_and_leave_the_callers_threads_alone(tmp_path, four, spec, make, gate):
@@ -97,10 +88,18 @@ def test_any_beginning_of_the_order_has_its_share_of_each_level(public):
             assert abs(sum(e.level == level for e in order[:n]) - n * share) <= 1.5
 
 
-def test_programs_are_those_of_the_level_that_says_so(public):
-    assert {e.name for e in public.spec.tasks if e.level == PROGRAMS} == {
-        n for n, t in public.tasks.items() if isinstance(t, ProgramTask)
-    }
+def test_a_program_that_the_translators_cannot_answer_counts_as_unsolved(tmp_path, public, spec, gate):
+    entry = next(e for e in public.spec.tasks if isinstance(public.tasks[e.name], ProgramTask))
+    asked = spec(public, tasks=("linear_bias", entry.name))
+    assert run(asked, public, RunFolder(tmp_path), gate=gate) == []
+    results = write_results(RunFolder(tmp_path), public)
+    by = {s.label: s for s in results.scores}
+    assert {by[m].tasks for m in ("hand-written", "builtin:tracer", "builtin:search")} == {2}
+    for model in ("builtin:tracer", "builtin:search"):
+        assert by[model].pass_at[1].value == 0.5 and by[model].speedup_solved.value == pytest.approx(1.25)
+        assert by[model].speedup_all.value == pytest.approx(1.25**0.5)
+    notes = " ".join(results.notes)
+    assert "builtin:tracer (closed): 1 of its 2 samples ended because it gave no further answer" in notes
 
 
 def test_a_run_leaves_one_row_a_sample_whatever_the_workers(tmp_path, four, spec, gate, make):
