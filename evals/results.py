@@ -190,8 +190,8 @@ def _baseline_notes(rows: Sequence[Row]) -> list[str]:
     notes = []
     if kept:
         notes.append(
-            f"In {kept:,} of {len(timed):,} timings torch.compile's time is that of an earlier one of the same task, as "
-            "a ratio to cuBLAS; eager, timed anew, had not moved against it."
+            f"In {kept:,} of {len(timed):,} timings torch.compile's time is that of an earlier one of the task, as a "
+            "ratio to cuBLAS; eager, timed anew, had not moved against it."
         )
     if without:
         notes.append(

@@ -1,4 +1,5 @@
 import re
+from itertools import pairwise
 
 import pytest
 from codasmith.evals.charts import Axis, log_ticks, scatter
@@ -188,7 +189,7 @@ def test_labels_of_models_of_equal_cost_and_score_do_not_cover_each_other():
     places = re.findall(r'<text x="([0-9.]+)" y="([0-9.]+)"[^>]*>model-', drawn)
     assert len(places) == len(set(places)) == 3
     heights = sorted(float(y) for x, y in places if x == places[0][0])
-    assert all(b - a >= 12 for a, b in zip(heights, heights[1:], strict=False))
+    assert all(b - a >= 12 for a, b in pairwise(heights))
 
 
 @pytest.mark.parametrize(
