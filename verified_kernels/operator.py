@@ -20,8 +20,8 @@ from ..tasks.quantise import FP8
 from . import gradient, inductor, unfused
 from .assembly import Launch
 from .errors import InputError
-from .runner import Plan, Runner
-from .sizes import Value, sizes_of
+from .runner import Plan, Runner, returned
+from .sizes import Value, check_devices, check_kinds, sizes_of
 from .store import Entry
 from .watched import compiling, refuse_transforms
 
@@ -46,7 +46,6 @@ class Operator:
         self._names = tuple(task.tensors)
         self._pick = itemgetter(*self._names)  # a task has two operands at least, so this gives a tuple
         self._storage = tuple(t.dtype is None and bool(t.dimensions) for t in task.tensors.values())
-        self._tensors = tuple(bool(t.dimensions) for t in task.tensors.values())
         self._a = self._names.index(task.leading)
         self._inputs_returned = tuple(self._names.index(n) if n in task.accumulates else -1 for n in task.outputs)
         self.__name__, self.__doc__ = task.name, task.doc
@@ -73,11 +72,9 @@ class Operator:
                     fresh = plan.launch(inputs)
                 return fresh[0] if len(fresh) == 1 else fresh
             refuse_transforms(self.task.name)
-        for value, wanted in zip(inputs, self._tensors, strict=True):
-            if isinstance(value, torch.Tensor) is not wanted:
-                raise self._wrong_kind(inputs)
+        check_kinds(self.task, inputs)
         kind = inputs[self._a].device.type
-        if torch.is_autocast_enabled(kind):
+        if kind != "meta" and torch.is_autocast_enabled(kind):
             dtype = torch.get_autocast_dtype(kind)
             inputs = tuple(
                 v.to(dtype) if s and v.dtype != FP8 else v for v, s in zip(inputs, self._storage, strict=True)
@@ -105,12 +102,15 @@ class Operator:
 
     def why_not(self, *inputs: Value, **named: Value) -> str | None:
         """Why these inputs would run the reference, in one sentence; None if the kernel takes them."""
-        plan = self._runner.plan(self._in_order(inputs, named))
+        values = self._in_order(inputs, named)
+        check_kinds(self.task, values)
+        plan = self._runner.plan(values)
         return None if plan.launch else plan.reason
 
     def explain(self, *inputs: Value, **named: Value) -> str:
         """What these inputs would run, and why, in one sentence."""
         values = self._in_order(inputs, named)
+        check_kinds(self.task, values)
         plan = self._runner.plan(values)
         text = f"{self.task.name} runs {plan.chosen or f'its unfused reference: {plan.reason}'}"
         why = self._runner.traced(values)
@@ -134,13 +134,6 @@ class Operator:
                 found = f"{wrong[0]} is not expected" if wrong else f"{missing[0]} is missing"
             raise InputError(f"{self.task.name} takes {', '.join(names)}, and {found}; pass each once")
         return tuple(given[n] if n in given else named[n] for n in names)
-
-    def _wrong_kind(self, inputs: tuple[Value, ...]) -> InputError:
-        for (name, tensor), value in zip(self.task.tensors.items(), inputs, strict=True):
-            if isinstance(value, torch.Tensor) is not bool(tensor.dimensions):
-                wanted = "a tensor" if tensor.dimensions else "a Python number"
-                return InputError(f"{self.task.name}: {name} is a {type(value).__name__}; pass {wanted}, {tensor}")
-        raise AssertionError
 
     def __deepcopy__(self, memo: dict) -> Operator:
         return self  # a copied model calls the same kernel
@@ -189,13 +182,14 @@ def _define(task: Task, qualified: str, runner: Runner) -> None:
 
     def fake(*values: Value) -> Any:
         sizes = sizes_of(task, values)
+        check_devices(task, values)
         a = values[list(task.tensors).index(task.leading)]
         fresh = tuple(
             a.new_empty(tensor.size(sizes), dtype=unfused.output_dtype(task, name, values))
             for name, tensor in task.outputs.items()
             if name not in task.accumulates
         )
-        return fresh[0] if len(fresh) == 1 else fresh
+        return returned(fresh)
 
     torch.library.register_fake(f"{NAMESPACE}::{qualified}", fake, lib=_library)
 

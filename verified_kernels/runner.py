@@ -25,10 +25,10 @@ from ..templates.signature import Signature
 from . import cache as libraries
 from . import choice, recheck, unfused
 from .assembly import Assembled, joined, whole
-from .errors import FallbackWarning, InputError, OutsideDomain, RegistryError
+from .errors import FallbackWarning, OutsideDomain, RegistryError
 from .rebuild import possible, rebuilt
 from .record import CompiledObject, Evidence, Measure
-from .sizes import Value, sizes_of
+from .sizes import Value, check_devices, check_dtypes, sizes_of
 from .store import Entry
 from .twin import Twin
 from .watched import ALIGNED, guard, never, watched
@@ -87,8 +87,8 @@ class Runner:
     _tried: bool = False
     """Whether a kernel was compiled anew, or could not be."""
 
-    def __call__(self, *values: Value) -> torch.Tensor | Fresh:
-        """The new outputs, in order; the only one bare. Accumulated outputs are written in place."""
+    def __call__(self, *values: Value) -> torch.Tensor | Fresh | None:
+        """The new outputs, in order; the only one bare, None for none. Accumulated outputs are written in place."""
         plan = self.plan(values)
         reason = plan.reason if plan.launch is None else self._shared(values)
         if plan.launch is None or reason:
@@ -100,7 +100,7 @@ class Runner:
             for place in self._written:  # autograd must notice that what it may have saved is another value now
                 if not values[place].is_inference():
                     torch.autograd.graph.increment_version(values[place])
-        return fresh[0] if len(fresh) == 1 else fresh
+        return returned(fresh)
 
     def _shared(self, values: tuple[Value, ...]) -> str:
         """Why a kernel may not write these in place: memory that it reads too. "" if it may; a kind does not say."""
@@ -134,7 +134,7 @@ class Runner:
                 return None
         tensors = [values[i] for i in self._places]
         for tensor in tensors:
-            if type(tensor) not in PLAIN:
+            if type(tensor) not in PLAIN or tensor.layout is not torch.strided:
                 return None
         plan = self._plans.get(self._key(values))
         if plan is None or plan.launch is None:
@@ -168,10 +168,9 @@ class Runner:
 
     def _decide(self, values: tuple[Value, ...]) -> Plan:
         sizes = sizes_of(self.task, values)
+        check_dtypes(self.task, values)
+        check_devices(self.task, values)
         tensors = {n: v for n, v in zip(self.task.tensors, values, strict=True) if isinstance(v, torch.Tensor)}
-        if len({t.device for t in tensors.values()}) > 1:
-            places = ", ".join(f"{n} on {t.device}" for n, t in tensors.items())
-            raise InputError(f"{self.task.name}: the tensors are on different devices ({places}); move them to one")
         if not self.entries:
             return Plan(None, reason=self.missing)
         a = tensors[self.task.leading]
@@ -311,6 +310,11 @@ class Runner:
         if not self._warned:
             self._warned = True
             warnings.warn(f"{self.task.name} runs its unfused reference: {reason}", FallbackWarning, stacklevel=2)
+
+
+def returned(fresh: Fresh) -> torch.Tensor | Fresh | None:
+    """New outputs as an operator returns them: where there are none, PyTorch's dispatcher wants None."""
+    return (fresh[0] if len(fresh) == 1 else fresh) if fresh else None
 
 
 def _overlap(one: torch.Tensor, two: torch.Tensor) -> bool:

@@ -1,15 +1,52 @@
-"""Sizes of a task's symbols, taken from tensors: plain numbers, or symbolic ones while torch.compile traces."""
+"""What an operator was given: whether it fits the task, and the sizes of the task's symbols, taken from tensors.
+
+Sizes are plain numbers, or symbolic ones while torch.compile traces.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from ..tasks import Task
 from .errors import InputError
 
 Value = Any
 """A tensor, or a Python number where the task has a scalar."""
+
+
+_NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
+
+
+def check_kinds(task: Task, values: Sequence[Value]) -> None:
+    """Raise InputError where something else stands than a tensor in ordinary memory, or than a number."""
+    for (name, tensor), value in zip(task.tensors.items(), values, strict=True):
+        if not isinstance(value, torch.Tensor if tensor.dimensions else _NUMBERS):
+            wanted = "a tensor" if tensor.dimensions else "a Python number"
+            raise InputError(f"{task.name}: {name} is a {type(value).__name__}; pass {wanted}, {tensor}")
+        if tensor.dimensions and value.layout is not torch.strided:
+            raise InputError(f"{task.name}: {name} has the layout {value.layout}; pass {name}.to_dense()")
+
+
+def check_dtypes(task: Task, values: Sequence[Value]) -> None:
+    """Raise InputError where an index is no whole number, or anything else is not of a floating-point dtype."""
+    for (name, tensor), value in zip(task.tensors.items(), values, strict=True):
+        if not tensor.dimensions:
+            continue
+        if tensor.is_index and value.dtype not in (torch.int32, torch.int64):
+            raise InputError(f"{task.name}: {name} is {value.dtype} and holds indices; convert it to torch.int64")
+        if not tensor.is_index and not value.dtype.is_floating_point:
+            raise InputError(f"{task.name}: {name} is {value.dtype}; convert it to a floating-point dtype")
+
+
+def check_devices(task: Task, values: Sequence[Value]) -> None:
+    """Raise InputError where tensors lie on different devices."""
+    places = {n: v.device for (n, t), v in zip(task.tensors.items(), values, strict=True) if t.dimensions}
+    if len(set(places.values())) > 1:
+        listed = ", ".join(f"{name} on {device}" for name, device in places.items())
+        raise InputError(f"{task.name}: the tensors are on different devices ({listed}); move them to one")
 
 
 def sizes_of(task: Task, values: Sequence[Value]) -> dict[str, int]:

@@ -34,9 +34,16 @@ def compute(task: Task, values: Sequence[Value]) -> dict[str, torch.Tensor]:
 def run(task: Task, values: Sequence[Value]) -> tuple[torch.Tensor, ...]:
     """The new outputs in order, fresh and contiguous; accumulated ones are written in place.
 
-    Raises InputError where tensors of the storage dtype have different ones, or a dimension is 0, and the reference
-    has no answer to that, such as the largest of no rows.
+    Raises InputError where tensors of the storage dtype have different ones, an index is outside, or a dimension is 0,
+    and the reference has no answer to that, such as the largest of no rows.
     """
+    for name in task.accumulates:
+        tensor = values[list(task.tensors).index(name)]
+        if any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
+            raise InputError(
+                f"{task.name}: {name} is written in place, and elements of it share memory (strides "
+                f"{list(tensor.stride())}); pass {name}.contiguous()"
+            )
     try:
         results = compute(task, values)
     except (IndexError, RuntimeError) as error:
@@ -66,5 +73,20 @@ def _mistake(task: Task, values: Sequence[Value]) -> str:
     }
     if len(set(dtypes.values())) > 1:
         return f"{', '.join(f'{n} is {d}' for n, d in dtypes.items())}; convert them to one dtype"
+    for (name, tensor), value in zip(task.tensors.items(), values, strict=True):
+        if tensor.is_index and value.dtype != DTYPES[tensor.dtype or ""]:
+            return f"{name} is {value.dtype}; convert it to {DTYPES[tensor.dtype or '']}"
     empty = next((symbol for symbol, size in sizes_of(task, values).items() if size == 0), None)
-    return f"{empty} is 0; give it 1 or more" if empty else ""
+    return f"{empty} is 0; give it 1 or more" if empty else _outside(task, values)
+
+
+def _outside(task: Task, values: Sequence[Value]) -> str:
+    """Which index is outside its range. On a CPU: a GPU has stopped at it, and there is nothing to be read any more."""
+    sizes = sizes_of(task, values)
+    for (name, tensor), value in zip(task.tensors.items(), values, strict=True):
+        if tensor.is_index and tensor.high in sizes and value.device.type == "cpu":
+            end, count = tensor.high, sizes[tensor.high]
+            for index in value.aminmax():
+                if not 0 <= index < count:
+                    return f"{name} holds {index}, and {end} is {count}; give it 0 to {end} - 1"
+    return ""

@@ -55,3 +55,16 @@ def sample_accumulate(dy, w, dx):
 def sample_alias(x, w, residual):
     """An output that is an input as it stands."""
     return {"y": x @ w.T + residual, "same": residual}
+
+
+@task(
+    gemm="dy.T @ x",
+    dy=Tensor("K M"),
+    x=Tensor("K N"),
+    dw=Tensor("M N", "f32"),
+    accumulates="dw",
+    out={"dw": Tensor("M N", "f32")},
+)
+def sample_add(dy, x, dw):
+    """What is added to is all there is."""
+    return {"dw": dw + dy.T @ x}

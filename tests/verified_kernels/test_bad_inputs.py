@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from codasmith.tasks import Workload, draw
+from codasmith.tasks import Workload, draw, shipped
 from codasmith.templates import launch
 from codasmith.verified_kernels import FallbackWarning, InputError, OutsideDomain, admit, load, runner
 
@@ -112,6 +112,12 @@ def test_what_the_kernel_cannot_take_is_one_sentence_and_the_reference_answers(o
         ({"rstd": lambda t: 1.0}, "rstd is a float; pass a tensor"),
         ({"alpha": lambda t: torch.ones(1)}, "alpha is a Tensor; pass a Python number"),
         ({"x": lambda t: None}, "x is a NoneType; pass a tensor"),
+        ({"alpha": lambda t: None}, "alpha is a NoneType; pass a Python number"),
+        ({"alpha": lambda t: "1"}, "alpha is a str; pass a Python number"),
+        ({"x": lambda t: t.to_sparse()}, r"x has the layout torch.sparse_coo; pass x.to_dense\(\)"),
+        ({"x": lambda t: t.long(), "w": lambda t: t.long()}, "x is torch.int64; convert it to a floating-point dtype"),
+        ({"rstd": lambda t: t.to(torch.complex64)}, "rstd is torch.complex64; convert it to a floating-point dtype"),
+        ({"w": lambda t: t.to("meta")}, r"different devices \(x on cpu, w on meta, rstd on cpu\); move them to one"),
     ],
 )
 def test_what_fits_no_task_is_an_error_in_every_mode(op, sample, changes, words):
@@ -139,6 +145,96 @@ def test_a_maximum_of_nothing_is_one_sentence(sample):
     w = torch.ones(8, 16, dtype=torch.bfloat16)
     with pytest.raises(InputError, match=r"linear_col_absmax has no answer where M is 0; give it 1 or more \(.*"):
         op(torch.ones(0, 16, dtype=torch.bfloat16), w, torch.ones(8, dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t.float(), "target is torch.float32 and holds indices; convert it to torch.int64"),
+        (lambda t: t - 30, "target holds -30, and N is 24; give it 0 to N - 1"),
+        (lambda t: t + 30, "target holds 30, and N is 24; give it 0 to N - 1"),
+    ],
+)
+def test_indices_of_another_kind_or_outside_are_one_sentence(op, sample, change, words):
+    x, w, target = inputs_of(sample("sample_select")).values()
+    target[:2] = torch.tensor([0, 23])
+    with pytest.raises(InputError, match=words) as caught, warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)
+        load(sample("sample_select"))(x, w, change(target))
+    assert "\n" not in str(caught.value)
+
+
+def test_whole_numbers_of_another_width_are_named_where_the_reference_takes_none():
+    x, w = torch.randn(5, 16), torch.randn(8, 16)
+    with pytest.warns(FallbackWarning):
+        op = load("linear_cross_entropy")
+    with pytest.raises(InputError, match=r"target is torch.int32; convert it to torch.int64"):
+        op(x, w, torch.zeros(5, dtype=torch.int32))
+    assert op(x, w, torch.zeros(5, dtype=torch.int64))[0].shape == (5,)
+
+
+def test_without_memory_only_shapes_and_dtypes_come_back(sample):
+    with pytest.warns(FallbackWarning):
+        o, total = load(sample("sample_gated"))(
+            *(v.to("meta") if isinstance(v, torch.Tensor) else v for v in inputs_of(sample("sample_gated")).values())
+        )
+    assert (o.device.type, o.shape, o.dtype) == ("meta", (5, 8), torch.bfloat16)
+    assert (total.shape, total.dtype) == ((5,), torch.float32)
+
+
+def test_writing_in_place_where_elements_share_memory_is_one_sentence(op, sample, fake_kernel):
+    dy, w, dx = inputs_of(sample("sample_accumulate")).values()
+    with (
+        pytest.warns(FallbackWarning, match="dx is not contiguous"),
+        pytest.raises(
+            InputError, match=r"dx is written in place, and elements of it share memory \(strides \[0, 1\]\)"
+        ),
+    ):
+        op("sample_accumulate")._runner(*map(on_gpu, (dy, w, dx[:1].expand(5, -1))))
+
+
+SAME_VALUES = {"check_dtype": False, "check_stride": False}
+CHANGES = {
+    "another dtype": lambda t: t.double() if t.is_floating_point() else t.float(),
+    "whole numbers": lambda t: t.int(),
+    "no numbers": lambda t: t.to(torch.complex64),
+    "a dimension less": lambda t: t[0],
+    "a row less": lambda t: t[:-1],
+    "no rows": lambda t: t[:0],
+    "turned around": lambda t: t.mT.contiguous().mT if t.dim() == 2 else t.repeat_interleave(2)[::2],
+    "one row for all": lambda t: t[:1].expand(t.shape),
+    "off by an element": off_by_one,
+    "sparse": lambda t: t.to_sparse(),
+    "elsewhere": lambda t: t.to("meta"),
+    "no tensor": lambda t: t.tolist(),
+    "far outside": lambda t: t * 2**20,
+}
+
+
+@pytest.mark.filterwarnings("ignore::codasmith.verified_kernels.FallbackWarning")
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_every_operator_that_ships_answers_as_its_reference_does_or_in_one_sentence(name):
+    """One input changed at a time."""
+    task = shipped()[name]
+    inputs, op, worked = draw(task, Workload(sizes=task.default_sizes(16))), load(name), set()
+    for changed in inputs:
+        for how, change in CHANGES.items():
+            value = inputs[changed]
+            bad = {**inputs, changed: change(value) if isinstance(value, torch.Tensor) else None}
+            kept = {k: v.clone() if k in task.accumulates and torch.is_tensor(v) else v for k, v in bad.items()}
+            try:
+                found = op(**bad)
+            except InputError as error:
+                assert "\n" not in str(error) and str(error).startswith(name)
+                continue
+            worked.add(how)
+            wanted = dict(zip(task.outputs, found if isinstance(found, tuple) else (found,), strict=True))
+            for output, answer in task.reference(**kept).items():
+                torch.testing.assert_close(
+                    wanted[output], answer, rtol=2**-7, atol=2**-7, equal_nan=True, **SAME_VALUES
+                )
+            inputs.update({k: v.clone() for k, v in kept.items() if k in task.accumulates and k != changed})
+    assert worked >= {"turned around", "off by an element"}
 
 
 @pytest.mark.parametrize("shared", ["dy", "w"])

@@ -98,6 +98,21 @@ print(result is dx, torch.allclose(dx, 1 + dy @ w), torch.allclose(sums, (dy @ w
     assert said == ["True"] * 3
 
 
+def test_an_output_added_in_place_may_be_the_only_one(sample, evaluation, tmp_path):
+    task = sample("sample_add")
+    admit(evaluation(task), task, author="x")
+    said = alone(
+        export("sample_add", tmp_path),
+        """
+dy, x, dw = torch.randn(3, 8), torch.randn(3, 4), torch.ones(8, 4)
+warnings.simplefilter("ignore")
+print(kernel.sample_add(dy, x, dw) is dw, torch.allclose(dw, 1 + dy.T @ x))
+torch.library.opcheck(kernel.sample_add.overload, (dy, x, dw))
+""",
+    )
+    assert said == ["True"] * 2
+
+
 def test_a_changed_object_is_refused(shipped, tmp_path):
     folder = export("linear_rope", tmp_path)
     objects = sorted((folder / "build/torch-cuda/objects").iterdir())

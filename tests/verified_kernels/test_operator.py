@@ -24,6 +24,7 @@ SIZES = {
     "sample_gated": {"M": 5, "F": 8, "K": 16},
     "sample_select": {"M": 5, "N": 24, "K": 16},
     "sample_accumulate": {"M": 5, "N": 24, "K": 16},
+    "sample_add": {"M": 8, "N": 24, "K": 16},
     "sample_alias": {"M": 5, "N": 24, "K": 16},
 }
 
@@ -51,6 +52,7 @@ def test_schemas_have_floats_tensors_for_indices_and_marks_for_what_is_written(s
     assert schema(sample("sample_gated"), "g") == "g(Tensor x, Tensor w, Tensor rstd, float alpha) -> (Tensor, Tensor)"
     assert schema(sample("sample_select"), "s") == "s(Tensor x, Tensor w, Tensor target) -> Tensor"
     assert schema(sample("sample_accumulate"), "a") == "a(Tensor dy, Tensor w, Tensor(a2!) dx) -> Tensor"
+    assert schema(sample("sample_add"), "a") == "a(Tensor dy, Tensor x, Tensor(a2!) dw) -> ()"
 
 
 @pytest.mark.parametrize("name", ["sample_gated", "sample_select", "sample_alias"])
@@ -102,6 +104,13 @@ def test_an_accumulated_output_is_written_in_place(plain, sample):
     assert torch.equal(sums, (dy @ w).float().sum(-1))
 
 
+def test_an_operator_whose_only_output_is_added_to_returns_it(plain, sample):
+    dy, x, dw = values_of(sample("sample_add"))
+    before = dw.clone()
+    assert plain("sample_add")(dy, x, dw) is dw
+    assert torch.equal(dw, before + dy.T @ x)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -118,7 +127,7 @@ def test_sizes_that_disagree_are_an_error_and_never_broadcast(plain, sample, cha
         plain("sample_gated")(**{**inputs, **change})
 
 
-@pytest.mark.parametrize("name", ["sample_gated", "sample_select", "sample_accumulate", "sample_alias"])
+@pytest.mark.parametrize("name", ["sample_gated", "sample_select", "sample_accumulate", "sample_add", "sample_alias"])
 def test_opcheck_is_clean(plain, sample, name):
     task, op = sample(name), plain(name)
     values = values_of(task)
@@ -130,7 +139,7 @@ def test_opcheck_is_clean(plain, sample, name):
         torch.library.opcheck(op.overload, tuple(values))
 
 
-@pytest.mark.parametrize("name", ["sample_gated", "sample_accumulate"])
+@pytest.mark.parametrize("name", ["sample_gated", "sample_accumulate", "sample_add"])
 def test_compile_fullgraph_with_dynamic_shapes(plain, sample, name):
     task, op = sample(name), plain(name)
     torch._dynamo.reset()

@@ -57,14 +57,11 @@ class Operator:
         """The new outputs: what the registered operator does on a device."""
         plan = self._kernels.plan(values)
         if not isinstance(plan, str):
-            fresh = plan(values)
-            return fresh[0] if len(fresh) == 1 else fresh
+            return _returned(plan(values))
         if not self._warned:
             self._warned = True
             warnings.warn(f"{self.__name__} runs its unfused reference: {plan}", UserWarning, stacklevel=2)
         results = self.computed(values)
-        for name in self.accumulates:
-            values[self.inputs.index(name)].copy_(results[name])
         taken = [v.untyped_storage().data_ptr() for v in values if isinstance(v, torch.Tensor)]
         fresh = tuple(
             r.clone(memory_format=torch.contiguous_format)
@@ -73,7 +70,9 @@ class Operator:
             for name, r in results.items()
             if name not in self.accumulates
         )
-        return fresh[0] if len(fresh) == 1 else fresh
+        for name in self.accumulates:
+            values[self.inputs.index(name)].copy_(results[name])
+        return _returned(fresh)
 
     def computed(self, values: tuple) -> dict[str, torch.Tensor]:
         """All outputs by the reference, in the declared dtypes."""
@@ -90,6 +89,11 @@ class Operator:
             raise ValueError(f"{self.__name__} takes {', '.join(self.inputs)}; pass each once")
         given.update(named)
         return tuple(given[name] for name in self.inputs)
+
+
+def _returned(fresh: tuple) -> Any:
+    """New outputs as an operator returns them: the only one bare, None for none."""
+    return (fresh[0] if len(fresh) == 1 else fresh) if fresh else None
 
 
 class _Differentiable(torch.autograd.Function):
@@ -175,7 +179,7 @@ def _registered(operator: Operator) -> torch.library.Library:
     def fake(*values: Any) -> Any:
         results = operator.computed(values)
         fresh = tuple(r.new_empty(r.shape) for n, r in results.items() if n not in operator.accumulates)
-        return fresh[0] if len(fresh) == 1 else fresh
+        return _returned(fresh)
 
     library.impl(spec["name"], differentiable, "Autograd")
     torch.library.register_fake(f"{spec['id']}::{spec['name']}", fake, lib=library)
