@@ -21,6 +21,8 @@ from .verdict import StageResult
 
 LIMIT_S = 40.0
 """For one command, where compiling a row kernel is among them, or starting CUDA."""
+AWAKE_S = 0.05
+"""As long as several turns of a timing; of what lasts longer, waking up is no share."""
 LAUNCH_S = 10.0
 """For one command where none is: a kernel that has not ended by then never will."""
 
@@ -123,7 +125,7 @@ MODULE = "codasmith.gate.runner"
 
 
 def _spawn() -> Child:
-    return Child(MODULE, environment=_environment(), wait=False, limit_s=LIMIT_S)
+    return Child(MODULE, environment=_environment(), wait=False, limit_s=LIMIT_S, awake_s=AWAKE_S)
 
 
 def _environment() -> dict[str, str]:

@@ -161,6 +161,18 @@ def test_a_child_that_does_not_take_its_command_is_stopped(start):
     assert caught.value.code == "hang" and not child.alive and time.monotonic() - began < 10
 
 
+@pytest.mark.parametrize("awake_s, least, most", [(0.0, 0.0, 0.1), (0.6, 0.15, 0.6)])
+def test_what_ends_a_time_is_waited_for_without_sleeping(start, awake_s, least, most):
+    script = 'for c in commands():\n    time.sleep(0.3)\n    say({"number": c["number"], "ok": True})\n'
+    child = start(READY + script, awake_s=awake_s)
+    began = time.process_time()
+    child.call("work")
+    assert least <= time.process_time() - began < most
+    with pytest.raises(ChildFailed) as caught:
+        child.call("work", limit_s=0.1)
+    assert caught.value.code == "hang"
+
+
 def test_several_answers_in_one_write_are_taken_one_by_one(start):
     child = start(
         READY + 'for c in commands():\n    n = c["number"]\n'
