@@ -50,6 +50,14 @@ def bound(kernel: Kernel, inputs: dict[str, Any]) -> Launch:
         shape = (1, *inputs[name].shape)
         return viewed(name, shape, _strides(shape))
 
+    # A dimension of one element is contiguous whatever its stride, which the compiled call does not look at either, but
+    # tells TMA, whose strides are multiples of 16 bytes.  A view gets the stride that a tensor of its own would have.
+    straight = [
+        f"{text[0, name]} = {viewed(name, value.shape, _strides(value.shape))}"
+        for name, value in inputs.items()
+        if name in signature.inputs and isinstance(value, torch.Tensor) and value.dim() == 2
+        if value.is_contiguous() and value.stride() != _strides(value.shape)
+    ]
     a = text[0, signature.a]
     if signature.a_transposed:
         rows, columns = inputs[signature.a].shape
@@ -59,6 +67,7 @@ def bound(kernel: Kernel, inputs: dict[str, Any]) -> Launch:
     fields = "".join(f"{argument(*place)}, " for place in kernel.places)
     lines = [
         f"{''.join(f'{text[0, name]}, ' for name in signature.inputs)}= values",
+        *straight,
         *(f"{name} = make_{name}()" for name in made),
         f"gemm({a}, {text[0, signature.b]}, {d}, {c}, ({fields}), scheduler, None, None, None)",
     ]

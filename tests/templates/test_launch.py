@@ -8,7 +8,7 @@ import pytest
 import torch
 from codasmith.gate.frame import frame_of
 from codasmith.primitives import read
-from codasmith.tasks import draw, load_task
+from codasmith.tasks import Workload, draw, load_task
 from codasmith.templates import bound, launch
 from codasmith.templates.generate import generate
 from codasmith.templates.launch import Kernel, LaunchError, bind, refuse
@@ -122,6 +122,24 @@ def test_a_bound_launch_calls_as_the_unbound_one_does(module, name):
     assert [look(v) for v in fresh] == [look(outputs[n]) for n in task.outputs if n not in task.accumulates]
     used = {id(v) for _, a in module.calls for v in (*a, *(a[4] if len(a) > 4 else ())) if isinstance(v, torch.Tensor)}
     assert {id(v) for v in fresh} <= used
+
+
+@pytest.mark.parametrize("name", ["residual_rmsnorm_bwd_inplace", "linear_swiglu", "linear_accumulate"])
+def test_one_row_of_a_wider_tensor_goes_with_the_strides_of_its_own(module, name):
+    """Contiguous, as torch sees it, and yet with a stride that TMA need not take."""
+    task, signature = signature_of(name)
+    lone = "K" if name == "linear_accumulate" else "M"
+    inputs = draw(task, Workload(sizes={**task.default_sizes(64), lone: 1}))
+    wide = {n: v for n, v in inputs.items() if isinstance(v, torch.Tensor) and v.dim() == 2 and v.shape[0] == 1}
+    cut = {n: torch.cat((v, v[:, :1]), 1).repeat(2, 1)[:1, :-1] for n, v in wide.items()}
+    assert wide and all(v.is_contiguous() and v.stride(0) == v.shape[1] + 1 for v in cut.values())
+    launch = Kernel(Path("x.so"), signature).bound({**inputs, **cut})
+    launch(tuple({**inputs, **cut}.values()))
+    ((_, (a, b, d, c, values, *_)),) = [call for call in module.calls if "_join_" not in call[0]]
+    passed = {t.data_ptr(): t for t in (a, b, d, c, *values) if isinstance(t, torch.Tensor)}
+    for cut_tensor in cut.values():
+        taken = passed[cut_tensor.data_ptr()]
+        assert sorted(taken.stride())[-1] <= max(taken.shape)
 
 
 def test_a_selected_output_starts_as_nan(module):
