@@ -92,11 +92,11 @@ class KernelEnv(vf.Env[KernelEnvConfig]):
                 if judged.verdict.ok or attempt == self.config.attempts:
                     break
                 segment = await interaction.turn(judged.feedback)
-        trace = interaction.trace
-        trace.record_reward("kernel", best.reward if best else 0.0)
-        trace.record_metric("passed", float(best is not None and best.verdict.status in ("passed", "admitted")))
-        if best is not None and best.verdict.tax is not None:
-            trace.record_metric("tax", best.verdict.tax)
+            trace = interaction.trace  # while it is open, so that the library's own lines say the reward too
+            trace.record_reward("kernel", best.reward if best else 0.0)
+            trace.record_metric("passed", float(best is not None and best.verdict.status in ("passed", "admitted")))
+            if best is not None and best.verdict.tax is not None:
+                trace.record_metric("tax", best.verdict.tax)
 
     def _judge(self, problem: object, text: str) -> Judged:
         with self._making:
