@@ -70,7 +70,7 @@ def main() -> None:
     if missing := [str(path) for path in paths if not path.is_file()]:
         raise SystemExit(f"no such file: {', '.join(missing)}; pass recordings of admit.py and of libraries.py")
     lines = [json.loads(line) for path in paths for line in text(path).splitlines()]
-    verdicts = {_key(v): v for v in lines if v.get("status") in KEPT and v["timing"].get("workloads")}
+    verdicts = {key(v): v for v in lines if v.get("status") in KEPT and v["timing"].get("workloads")}
     libraries = [r for r in lines if "library" in r]
     if not verdicts:
         raise SystemExit("no admitted verdict in the files given; pass benchmarks/results/*-gate.jsonl.xz")
@@ -85,7 +85,7 @@ def text(recording: Path) -> str:
 def page(verdicts: list[Verdict], libraries: list[Row], names: list[str]) -> str:
     """The whole document."""
     known = shipped()
-    verdicts = sorted(verdicts, key=lambda v: (known[v["task"]].level if v["task"] in known else 9, *_key(v)))
+    verdicts = sorted(verdicts, key=lambda v: (known[v["task"]].level if v["task"] in known else 9, *key(v)))
     places = {_place(v["environment"]) for v in verdicts}
     links = ", ".join(f"[{name}](../benchmarks/results/{name})" for name in names)
     parts = [HEAD, f"Measured on {'; '.join(sorted(places))}; recorded in {links}, whose names hold the date.\n"]
@@ -98,7 +98,7 @@ def page(verdicts: list[Verdict], libraries: list[Row], names: list[str]) -> str
     return "\n".join([*parts, "## Seconds by stage\n", *_stages(verdicts)])
 
 
-def _key(verdict: Verdict) -> tuple[str, str, str]:
+def key(verdict: Verdict) -> tuple[str, str, str]:
     return verdict["task"], verdict["tier"], verdict["timing"]["workloads"][0]["workload"].get("storage", "bf16")
 
 
@@ -119,10 +119,10 @@ def _summary(verdicts: list[Verdict], libraries: list[Row], known: dict[str, Tas
             verdict["task"],
             str(task.level) if task else "",
             " ".join(task.doc.split("\n\n")[0].split()).replace("|", "\\|") if task else "",
-            f"{verdict['tier']}, {_key(verdict)[2]}",
+            f"{verdict['tier']}, {key(verdict)[2]}",
             sizes,
             _measure(_together([r["tax"] for r in rows])),
-            _measure(_together([_unfused(r) for r in rows])),
+            _measure(_together([unfused(r) for r in rows])),
             *(_measure(_together(_each(rows, k))) + _weak(rows, k) for k in ("eager", "compile")),
             _measure(_together([f["over_library"] for f in found])) + "\\*" * any(map(_is_weak_library, found)),
         ]
@@ -142,12 +142,12 @@ def _details(verdicts: list[Verdict], libraries: list[Row]) -> list[str]:
             library = f"{_measure(found['over_library'])} {found['library']}" if found else "-"
             cells = [
                 verdict["task"],
-                f"{verdict['tier']}, {_key(verdict)[2]}",
+                f"{verdict['tier']}, {key(verdict)[2]}",
                 _sizes(row),
                 row["schedule"],
                 f"{row['milliseconds']['kernel']:.3f}",
                 _measure(row["tax"]),
-                _measure(_unfused(row)),
+                _measure(unfused(row)),
                 *(_measure(row.get(f"over_{k}")) + _weak([row], k) for k in ("eager", "compile")),
                 library + "\\*" * bool(found and _is_weak_library(found)),
                 f"{row['sol']:.2f}" if row.get("sol") else "-",
@@ -175,7 +175,7 @@ def _spills(verdicts: list[Verdict]) -> list[str]:
                 continue
             races = found["tune"]["milliseconds"].values()
             dry = max(min(t for n, t in race.items() if n not in spilt) / race[name] for race in races)
-            cells = [verdict["task"], f"{verdict['tier']}, {_key(verdict)[2]}", name, str(spilt[name]), f"{dry:.2f}"]
+            cells = [verdict["task"], f"{verdict['tier']}, {key(verdict)[2]}", name, str(spilt[name]), f"{dry:.2f}"]
             lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -207,7 +207,7 @@ def _stages(verdicts: list[Verdict]) -> list[str]:
     for verdict in verdicts:
         spent = {s["stage"]: s["seconds"] for s in verdict["stages"] if s["outcome"] != "skipped"}
         shown = ("-" if n not in spent or (n == "compile" and spent[n] < 1) else f"{spent[n]:.2f}" for n in names)
-        lines.append(f"| {verdict['task']} | {verdict['tier']}, {_key(verdict)[2]} | " + " | ".join(shown) + " |")
+        lines.append(f"| {verdict['task']} | {verdict['tier']}, {key(verdict)[2]} | " + " | ".join(shown) + " |")
     return lines
 
 
@@ -239,7 +239,7 @@ def _weak(rows: list[Row], baseline: str) -> str:
     return "\\*" if sum(slow) * 2 > len(slow) else ""
 
 
-def _unfused(row: Row) -> dict[str, float]:
+def unfused(row: Row) -> dict[str, float]:
     """Time over the unfused roofline, whose interval is that of the tax: both stand over the bare GEMM."""
     value = row["milliseconds"]["kernel"] / row["unfused_roofline_ms"]
     return {k: value * row["tax"][k] / row["tax"]["value"] for k in ("value", "low", "high")}
