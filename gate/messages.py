@@ -191,6 +191,12 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
         "Compiling took longer than {1} s and was stopped.",
         "Make the epilogue smaller: no long unrolled loops, fewer operations an element.",
     ),
+    (
+        r"compiling was stopped: (it .+)",
+        "too-much",
+        "Compiling was stopped, for {1}.",
+        "Leave the compiler's files and threads to the compiler; the module needs none of its own.",
+    ),
     # The compiler or this machine.
     (
         r"(No space left on device|Disk quota exceeded|Read-only file system|File too large)",

@@ -27,8 +27,13 @@ def evaluate(graph: Graph, acc: torch.Tensor, operands: Mapping[str, torch.Tenso
     graph = graph.canonical()
     types = graph.types
     values: list[torch.Tensor] = []
-    for node in graph.nodes:
+    last = {a: i for i, node in enumerate(graph.nodes) for a in node.args}
+    kept = {*graph.outputs.values()}
+    for number, node in enumerate(graph.nodes):
         args = [values[a] for a in node.args]
+        for a in node.args:
+            if last[a] == number and a not in kept:
+                values[a] = torch.empty(0)  # of a long epilogue's values only few are held at a time
         if node.op == ACC:
             value = acc
         elif node.op == OPERAND:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import unicodedata
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from . import watch
 from .signature import Signature
 
 MOST = {"report.json": 2**20, "kernel.so": 64 * 2**20, "compile.log": 4 * 2**20}
@@ -52,7 +52,7 @@ def collect(
     _keep(folder / "compile.log", log)
     report["sandbox"] = sandbox
     _keep(folder / "report.json", json.dumps(report).encode())
-    shutil.rmtree(scratch, ignore_errors=True)
+    watch.remove(scratch)
     return report
 
 

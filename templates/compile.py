@@ -24,7 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from . import ABI, sandbox
+from . import ABI
 from .collect import collect
 from .servers import Servers
 from .signature import Signature
@@ -198,7 +198,7 @@ class Compiler:
         for line in process.stdout:
             message = json.loads(line)
             killed = message.get("status") == -signal.SIGKILL
-            if killed and not message.get("timed_out") and not message.get("overfull"):
+            if killed and not message.get("timed_out") and not message.get("excess"):
                 self._lost(process, message["job"], message)
                 continue
             with self._lock:
@@ -267,8 +267,8 @@ def _result(
     if report.get("ok"):
         signature = Signature.model_validate(report["signature"])
         return Compiled(object=folder / "kernel.so", signature=signature, stages=report.get("stages"), **common)
-    if message.get("overfull"):
-        error = f"compiling wrote more than {sandbox.FOLDER // 2**20} MiB of files and was stopped"
+    if message.get("excess"):
+        error = f"compiling was stopped: {message['excess']}"
     elif message.get("timed_out"):
         error = f"compiling took longer than {limit_s:.0f} s and was stopped"
     elif "error" in report:

@@ -14,6 +14,7 @@ Limits on memory, file sizes, descriptors and processor time, and no capabilitie
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import math
 import mmap
@@ -231,7 +232,14 @@ def _try(outside: Path, parent: int) -> InForce:
         "network": all_fail(calls, socket.socket, lambda: socket.socket(socket.AF_UNIX)),
         "gpu": all_fail(files, *(lambda p=p: os.close(os.open(p, os.O_RDWR)) for p in _devices())),
         "processes": all_fail(calls, fork_and_end, lambda: os.execv("/bin/true", ["true"])),
-        "others": all_fail(calls, lambda: os.kill(parent, 0)),
+        "others": all_fail(
+            calls,
+            lambda: os.kill(parent, 0),
+            lambda: os.setpriority(os.PRIO_PROCESS, parent, os.getpriority(os.PRIO_PROCESS, 0)),
+            lambda: fcntl.fcntl(1, fcntl.F_SETOWN, parent),
+            lambda: outside.chmod(0o600),
+            lambda: os.utime(outside),
+        ),
         "memory": all_fail("", lambda: mmap.mmap(-1, MEMORY + 2**30).close()),
         "file size": all_fail("", lambda: os.truncate(_made(outside.parent / "scratch" / "large"), FILE + 1)),
         "privileges": all_fail(

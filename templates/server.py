@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import namespaces, sandbox
+from . import namespaces, sandbox, watch
 from .build import contained
 
 
@@ -36,6 +36,7 @@ class _Running:
     core: int
     deadline: float
     scratch: Path
+    hostile: bool
 
 
 def _free_core(cores: list[int], running: dict[int, _Running]) -> int:
@@ -54,13 +55,16 @@ def apart(core: int) -> None:
     os.setsid()
     os.nice(NICE)
     os.sched_setaffinity(0, {core})
+    with contextlib.suppress(OSError):  # where memory runs out, this one is the kernel's first choice
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def serve() -> None:
     """Read job paths from standard input, build each in a fork, report each end on standard output.
 
     A line in: the path of a job.  A line out: {"job": path, "status": exit status, negative for a signal,
-    "timed_out": bool}.  Ends when standard input does; what still runs then is killed.
+    "timed_out": bool, "excess": what there was too much of, or ""}.  Ends when standard input does; what still
+    runs then is killed.
     """
     refused = namespaces.enter()
     out = os.fdopen(os.dup(1), "w")
@@ -85,7 +89,8 @@ def serve() -> None:
                 finally:
                     os._exit(1 if sys.exc_info()[0] else 0)
             deadline = time.monotonic() + job["limit_s"]
-            running[os.pidfd_open(child)] = _Running(child, path, core, deadline, Path(job["folder"]))
+            hostile = job["tier"] != "closed"
+            running[os.pidfd_open(child)] = _Running(child, path, core, deadline, Path(job["folder"]), hostile)
         ready, _, _ = select.select([*([0] if open_input else []), *running], [], [], 0.25)
         if 0 in ready:
             chunk = os.read(0, 65536)
@@ -98,29 +103,19 @@ def serve() -> None:
                     _kill(job.child)
         for fd, job in list(running.items()):
             timed_out = time.monotonic() > job.deadline
-            overfull = _bytes(job.scratch) > sandbox.FOLDER
-            if fd not in ready and not timed_out and not overfull:
+            excess = watch.excess(job.scratch, fd if job.hostile else None)
+            if fd not in ready and not timed_out and not excess:
                 continue
-            if timed_out or overfull:
+            if timed_out or excess:
                 _kill(job.child)
             _, status = os.waitpid(job.child, 0)
             os.close(fd)
             del running[fd]
             code = os.waitstatus_to_exitcode(status)
-            message = {"job": job.path, "status": code, "timed_out": timed_out, "overfull": overfull, "sandbox": held}
+            message = {"job": job.path, "status": code, "timed_out": timed_out, "excess": excess, "sandbox": held}
             print(json.dumps(message), file=out, flush=True)
         _reap({job.child for job in running.values()})
     os._exit(0)  # taking down the compiler's libraries takes seconds, and nothing is left to save
-
-
-def _bytes(folder: Path) -> int:
-    """Of the files in a folder and those below, as far as they are there at this moment."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += (Path(place) / name).lstat().st_blocks * 512
-    return total
 
 
 def _reap(children: set[int]) -> None:

@@ -25,9 +25,20 @@ OUTWARD = (
 )
 OF_CUDA = ("memfd_create", "process_madvise", "migrate_pages", "move_pages", "sched_setaffinity")
 """What the CUDA driver may want of those; all of them work on the process itself."""
+METADATA = (
+    # no right of Landlock's covers these, on files that it closes too
+    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat", "utime", "utimes"),
+    *("futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr"),
+    *("fremovexattr", "removexattrat", "file_setattr"),
+)
+TURNS = ("setpriority", "ioprio_set", "sched_setscheduler", "sched_setparam", "sched_setattr")
+"""Who waits for whom: other processes of the same user could be made to wait."""
 NEW_PROCESSES = ("execve", "execveat", "fork", "vfork")
 SIGNALS = ("kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setsid", "setpgid", "sched_setaffinity")
 
+_OWNER = {"fcntl": (8, 10, 15), "ioctl": (0x8901, 0x8902)}
+"""F_SETOWN, F_SETSIG, F_SETOWN_EX; FIOSETOWN, SIOCSPGRP: the kernel signals the owner of a descriptor."""
+_INT = 0xFFFFFFFF  # of these arguments the kernel looks at no more
 _CLONE_THREAD = 0x10000
 _CLONE_NAMESPACES = 0x7E020000  # new mount, cgroup, uts, ipc, user, pid, net
 
@@ -44,7 +55,8 @@ def available() -> str:
 
 
 def refuse(*, alone: bool, with_cuda: bool = False) -> None:
-    """Refuse OUTWARD calls to this thread and all that it starts; with `alone`, new processes and signals too.
+    """Refuse OUTWARD calls to this thread and all that it starts; with `alone`, new processes, signals, turns and
+    changes of what stands beside a file's content too.
 
     with_cuda: for a process that has a CUDA context. What the driver may want of those calls stays possible, and
     the filter is put on all threads at once, for the driver has started some before.
@@ -56,7 +68,7 @@ def refuse(*, alone: bool, with_cuda: bool = False) -> None:
     rules = seccomp.SyscallFilter(seccomp.ALLOW)
     if with_cuda:
         rules.set_attr(seccomp.Attr.CTL_TSYNC, 1)
-    for name in (*OUTWARD, *((*NEW_PROCESSES, *SIGNALS) if alone else ())):
+    for name in (*OUTWARD, *((*NEW_PROCESSES, *SIGNALS, *METADATA, *TURNS) if alone else ())):
         if not with_cuda or name not in OF_CUDA:
             _add(rules, denied, name)
     # The flags of clone3 lie in memory, where no filter sees them; the C library falls back to clone.
@@ -66,6 +78,9 @@ def refuse(*, alone: bool, with_cuda: bool = False) -> None:
         _add(rules, denied, "prlimit64", seccomp.Arg(0, seccomp.NE, 0))  # only one's own
         # abort() signals its own thread this way.
         _add(rules, denied, "tgkill", seccomp.Arg(0, seccomp.NE, os.getpid()))
+        for call, commands in _OWNER.items():
+            for command in commands:
+                _add(rules, denied, call, seccomp.Arg(1, seccomp.MASKED_EQ, _INT, command))
     else:
         for bit in (1 << n for n in range(32) if _CLONE_NAMESPACES >> n & 1):
             _add(rules, denied, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, bit, bit))

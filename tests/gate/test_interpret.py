@@ -4,11 +4,13 @@ from functools import cache
 from importlib.resources import files
 
 import pytest
-from codasmith.gate.far import far_workloads
+import torch
+from codasmith.gate.far import DOWN, far_down, far_workloads
 from codasmith.gate.interpret import _KEPT, _cases, interpret_stage
 from codasmith.gate.read import read_stage
 from codasmith.primitives import read
 from codasmith.primitives.graph import Builder
+from codasmith.primitives.interpret import evaluate
 from codasmith.tasks import TaskError, Tensor, catalogue, task
 
 TASKS = catalogue()
@@ -214,3 +216,36 @@ def test_honest_epilogues_with_coordinates_hold_far_out(name):
     graph = read_stage(TASKS[name], source, "closed")[1]
     assert far_workloads(TASKS[name], [graph])
     assert interpret_stage(TASKS[name], graph).outcome == "passed"
+
+
+def test_being_wrong_where_both_row_and_column_are_late_is_found_where_the_reference_knows_no_row():
+    task = TASKS["rmsnorm_scale"]
+    source = (
+        "from codasmith.primitives import column_index, epilogue, row_index, where\n\n\n@epilogue\ndef f(acc, rstd):\n"
+        "    late = (row_index(acc) > 20000.0) & (column_index(acc) > 20000.0)\n"
+        '    return {"y": where(late, 0.0, acc * rstd)}\n'
+    )
+    graph = read_stage(task, source, "closed")[1]
+    assert all(
+        float(evaluate(moved, torch.ones(1, 30000), {"rstd": torch.ones(1)})["y"][0, -1]) == (rows <= 20000)
+        for rows, moved in zip(DOWN, far_down(task, graph), strict=True)
+    )
+    finding = interpret_stage(task, graph).finding
+    assert finding.code == "wrong-values" and "when its row changes" in finding.message
+
+
+def test_a_reference_that_knows_its_row_is_not_asked_for_another():
+    source = (files("codasmith.verified_kernels.hand_written") / "siglip_loss.py").read_text()
+    graph = read_stage(TASKS["siglip_loss"], source, "closed")[1]
+    assert any(node.op == "row_index" for node in graph.nodes) and far_down(TASKS["siglip_loss"], graph) == []
+
+
+def test_a_long_epilogue_that_knows_its_place_is_looked_at_on_fewer_elements():
+    task, builder = TASKS["rmsnorm_scale"], Builder()
+    value = builder.acc()
+    for number in range(600):
+        value = builder.add("mul", (value, builder.add("row_index", (value,))) if number == 0 else (value, value))
+    graph = builder.finish({"y": value})
+    for workload in far_workloads(task, [graph]):
+        rows, columns = workload.sizes[task.m.symbol], workload.sizes[task.n.symbol]
+        assert rows * columns * len(graph.nodes) <= 2**29 and max(rows, columns) >= 2**16

@@ -1,9 +1,13 @@
 """The interpreter against the same epilogues written by hand in torch, float64, M and N equal on purpose."""
 
+import dataclasses
+import weakref
+
 import pytest
 import torch
 import torch.nn.functional as F
-from codasmith.primitives import GraphError, Operand, evaluate, read
+from codasmith.primitives import REGISTRY, GraphError, Operand, evaluate, read
+from codasmith.primitives.graph import Builder
 
 M = N = 8
 IMPORTS = (
@@ -241,3 +245,24 @@ def test_head_sums_that_have_no_meaning(draw, body, message):
 def test_an_accumulator_of_no_whole_heads_is_refused(draw):
     with pytest.raises(GraphError, match="8 columns, which are no whole heads of 32"):
         run('return {"o": acc + head_sum(acc, 32)}', draw(M, N), {}, {})
+
+
+def test_of_a_long_epilogues_values_only_few_are_held_at_a_time(monkeypatch):
+    made, most = [], [0]
+    multiply = REGISTRY["mul"]
+
+    def watched(*args):
+        value = multiply.torch(*args)
+        made.append(weakref.ref(value))
+        most.append(sum(one() is not None for one in made))
+        return value
+
+    builder = Builder()
+    value = builder.acc()
+    for _ in range(100):
+        value = builder.add("mul", (value, value))
+    graph = builder.finish({"y": value})
+    expected = evaluate(graph, torch.ones(2, 3), {})["y"]
+    monkeypatch.setitem(REGISTRY, "mul", dataclasses.replace(multiply, torch=watched))
+    assert torch.equal(evaluate(graph, torch.ones(2, 3), {})["y"], expected) and bool((expected == 1).all())
+    assert len(made) == 100 and max(most) <= 3

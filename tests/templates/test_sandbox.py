@@ -146,6 +146,9 @@ def test_each_guarantee_holds_or_says_why_not():
     [
         ("landlock.version = lambda: 0", {"files", "gpu"}),
         ("syscalls.available = lambda: 'not here'", {"processes", "others"}),
+        ("syscalls.METADATA = ()", {"others"}),
+        ("syscalls.TURNS = ()", {"others"}),
+        ("syscalls._OWNER = {}", {"others"}),
     ],
 )
 def test_a_means_that_is_missing_is_noticed(without, lost):
