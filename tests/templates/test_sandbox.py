@@ -348,3 +348,13 @@ def test_no_link_leads_around_to_what_is_hidden(tmp_path):
     whole = {path.resolve() for path, rights in rules if rights == landlock.READ}
     assert whole == {other, outside}
     assert {path for path, rights in rules if rights != landlock.READ} == {package.parents[n] for n in range(3)}
+
+
+def test_an_object_that_another_process_has_kept_meanwhile_stays(left, tmp_path):
+    first = _taken(left, tmp_path)
+    scratch = tmp_path / "scratch-2"
+    scratch.mkdir()
+    (scratch / "report.json").write_text(json.dumps({"ok": True, "signature": first["signature"], "stages": 2}))
+    (scratch / "kernel.so").write_bytes(b"another object")
+    assert _taken((scratch, left[1]), tmp_path) == first
+    assert (tmp_path / "kernel.so").read_bytes() == b"object" and not scratch.exists()
