@@ -84,7 +84,7 @@ class Budget:
             return "tokens"
         if self.dollars is not None and spent.dollars >= self.dollars:
             return "dollars"
-        if self.minutes is not None and spent.seconds >= 60 * self.minutes:
+        if self.out_of_time(spent):
             return "minutes"
         if self.gpu_seconds is not None and spent.gpu_seconds >= self.gpu_seconds:
             return "gpu_seconds"
@@ -93,6 +93,9 @@ class Budget:
         if self.dollars is not None and spent.unpriced:
             return "unpriced"
         return None
+
+    def out_of_time(self, spent: Spent) -> bool:
+        return self.minutes is not None and spent.seconds >= 60 * self.minutes
 
     def answer_tokens(self, spent: Spent) -> int:
         """How long the next answer may be."""

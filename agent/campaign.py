@@ -16,7 +16,7 @@ from .errors import MachineCannot, UserMistake
 from .history import History
 from .journal import Event, Journal, read
 from .loop import Admit, Gate, Result
-from .models import Model, make_model
+from .models import Model, ModelError, make_model
 from .progress import Progress
 from .stops import Stops
 from .strategies import make_strategy
@@ -93,7 +93,7 @@ def run(
             counters=counters,
             budget=asdict(budget),
         )
-        return loop.run(
+        return _run(
             task,
             model,
             budget=budget,
@@ -147,7 +147,7 @@ def resume(
         for problem in book.problems:
             progress.say(problem, "yellow")
         book.write("resumed", budget=asdict(bounds), patience=stops.patience, cpu_only=on_cpu)
-        return loop.run(
+        return _run(
             task,
             model,
             budget=bounds,
@@ -161,6 +161,16 @@ def resume(
             strategy=make_strategy(start.get("strategy", "refine"), start.get("width")),
             progress=progress,
         )
+
+
+def _run(task: Task, model: Model, **parts: Any) -> Result:
+    """The loop; a built-in model that has no answer says who may have one."""
+    try:
+        return loop.run(task, model, **parts)
+    except ModelError as error:
+        if model.name.startswith("builtin:"):
+            error.message += "; ask another model, such as --model anthropic:NAME or --model command:PROGRAM"
+        raise
 
 
 FORMAT = 1

@@ -103,7 +103,7 @@ def view(journal: str | PathLike[str]) -> Campaign:
     return Campaign(
         journal=path,
         task=str(start.get("task", "unknown")),
-        facts=tuple(_facts(start)),
+        facts=tuple(_facts(start, next((e for e in reversed(events) if e["event"] == "resumed"), start))),
         attempts=attempts,
         best=next((a for a in attempts if best is not None and a.number == best.number), None),
         spent=history.spent,
@@ -154,15 +154,18 @@ def _attempt(attempt: Attempt, seconds: Any) -> AttemptView:
     )
 
 
-def _facts(start: Event) -> Iterable[tuple[str, str]]:
-    """How the campaign was begun, in words; what an older journal does not say is left out."""
+def _facts(start: Event, last: Event) -> Iterable[tuple[str, str]]:
+    """How the campaign was begun, in words; what an older journal does not say is left out.
+
+    last: the event that it went on with, which may have other bounds.
+    """
     width = f", width {start['width']}" if start.get("width") else ""
-    budget = start.get("budget")
+    budget = last.get("budget", start.get("budget"))
     bounds = budget if isinstance(budget, dict) else {}
     targets = {
         "tax": start.get("target_tax"),
         "speed-up": start.get("target_speedup"),
-        "patience": start.get("patience"),
+        "patience": last.get("patience", start.get("patience")),
     }
     facts = {
         "task": start.get("task"),

@@ -14,8 +14,8 @@ from . import commands_catalogue, commands_gate, commands_journal, commands_mcp,
 from .speak import Commands
 
 EXIT_CODES = (
-    "Exit codes: 0 admitted or passed (or checked, where there is no GPU); 1 the candidate failed; 2 a mistake in what "
-    "was asked; 3 this machine cannot do it; 4 the budget is spent; 130 stopped by Ctrl-C."
+    "Exit codes: 0 admitted or passed (or checked, where there is no GPU); 1 the candidate failed, or the model gave "
+    "none; 2 a mistake in what was asked; 3 this machine cannot do it; 4 the budget is spent; 130 stopped by Ctrl-C."
 )
 
 app = typer.Typer(

@@ -134,6 +134,7 @@ class _Run:
     strategy: Strategy
     progress: Progress
     gate_failed: bool = False
+    judged_one: bool = False
     history: History = field(init=False)
 
     def __post_init__(self) -> None:
@@ -143,11 +144,15 @@ class _Run:
         self.history.apply(self.journal.write(kind, **data))
 
     def ended(self, answered: list[Attempt]) -> str:
-        """Why the run is over; "" while it goes on. An answer still to be judged is always judged."""
+        """Why the run is over; "" while it goes on.
+
+        Answers are judged before anything else is asked; those of a round that the time does not suffice for are left
+        to a `resume`.
+        """
         if self.gate_failed:
             return "gate"
         if answered:
-            return ""
+            return "minutes" if self.judged_one and self.budget.out_of_time(self.history.spent) else ""
         if reason := self.stops.ended_by(self.history, self.strategy):
             return reason
         if self.strategy.left(self.history) <= 0:
@@ -207,6 +212,7 @@ class _Run:
 
     def judge(self, attempt: Attempt) -> None:
         """Give the attempt its verdict, and keep it where it passed."""
+        self.judged_one = True
         source = extract(attempt.text or "", attempt.stop_reason)
         code = source if isinstance(source, str) else None
         twin = self.history.twin(attempt, code)

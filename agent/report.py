@@ -19,6 +19,8 @@ PASSED = ("admitted", "passed", "checked")
 BUDGETS = ("attempts", "tokens", "dollars", "minutes", "gpu_seconds")
 WRONG_CALLS = ("missing-key", "bad-key", "unknown-model", "bad-request")
 """Failures of a model that the user can mend."""
+NO_ANSWER = ("other", "refused", "finished")
+"""Failures that lie with the model, and not with this machine."""
 _COLOUR = {"passed": "green", "failed": "red", "skipped": "dim"}
 
 
@@ -31,15 +33,13 @@ def exit_code(result: Result) -> int:
     if result.ended in ("uncounted", "unpriced"):
         return USER_MISTAKE
     if result.model_error is not None:
-        return (
-            CANDIDATE_FAILED
-            if result.model_error.kind in ("other", "finished")
-            else model_exit_code(result.model_error.kind)
-        )
+        return model_exit_code(result.model_error.kind)
     return MACHINE_CANNOT if result.ended == "gate" else CANDIDATE_FAILED
 
 
 def model_exit_code(kind: str) -> int:
+    if kind in NO_ANSWER:
+        return CANDIDATE_FAILED
     return USER_MISTAKE if kind in WRONG_CALLS else MACHINE_CANNOT
 
 
@@ -83,8 +83,8 @@ def show_result(console: Console, result: Result) -> None:
     _say(console, closing(result))
     if result.status == "checked":
         _say(console, why_not_admitted())
-    if result.ended == "finished" and result.model_error is not None and result.status in PASSED:
-        _say(console, f"It ended there: {result.model_error}.")
+    if result.status in PASSED and (why := why_no_further(result)):
+        _say(console, why)
     if result.status == "passed" and best is not None and best.not_kept:
         _say(console, f"Not admitted: {best.not_kept}")
     _say(console, f"Spent: {result.spent}.")
@@ -103,6 +103,31 @@ def why_not_admitted() -> str:
     )
 
 
+def why_no_further(result: Result) -> str:
+    """Of a run with a candidate that passed: what ended it other than that, in one sentence; "" where nothing did."""
+    resume = f"codasmith resume {result.journal}"
+    if result.ended in BUDGETS:
+        bound = result.ended.replace("_", "-")
+        return f"It ended because the budget of {bound} is spent. To go on: {resume} --{bound} N"
+    if result.ended in ("uncounted", "unpriced"):
+        return f"It ended because {_unkept(result)}"
+    if result.ended == "model":
+        return f"It ended because the model gave no further answer: {result.model_error}. To go on: {resume}"
+    if result.ended == "gate":
+        return f"It ended because the gate could not finish with a later attempt. When that is mended: {resume}"
+    whys = {
+        "patience": f"It ended because no later attempt was better. To go on: {resume} --patience N",
+        "repeats": "It ended because the model gave the same answers again.",
+        "finished": f"It ended there: {result.model_error}.",
+    }
+    return whys.get(result.ended, "")
+
+
+def _unkept(result: Result) -> str:
+    what, bound = ("tokens", "--tokens") if result.ended == "uncounted" else ("price", "--dollars")
+    return f"{result.model} reports no {what}, so {bound} cannot be kept; use --attempts or --minutes instead."
+
+
 def closing(result: Result) -> str:
     """How the run ended, in one sentence."""
     best, resume = result.best, f"codasmith resume {result.journal}"
@@ -116,10 +141,10 @@ def closing(result: Result) -> str:
         more = f"{resume} --{bound} N"
         return f"{result.task}: no candidate passed, and the budget of {bound} is spent. To go on: {more}"
     if result.ended in ("uncounted", "unpriced"):
-        what, bound = ("tokens", "--tokens") if result.ended == "uncounted" else ("price", "--dollars")
-        return f"{result.model} reports no {what}, so {bound} cannot be kept; use --attempts or --minutes instead."
+        return _unkept(result)
     if result.model_error is not None:
-        return f"{result.task}: no candidate passed, and the model gave no further answer: {result.model_error}"
+        more = "" if result.ended == "finished" else f". To go on: {resume}"
+        return f"{result.task}: no candidate passed, and the model gave no further answer: {result.model_error}{more}"
     if result.ended == "repeats":
         return f"{result.task}: no candidate passed; {result.model} gave the same answers again."
     if result.ended == "patience":
@@ -140,7 +165,7 @@ def result_document(result: Result) -> dict[str, Any]:
         "model": result.model,
         "status": result.status,
         "ended": result.ended,
-        "message": closing(result),
+        "message": " ".join(filter(None, (closing(result), why_no_further(result) if result.status in PASSED else ""))),
         "spent": asdict(result.spent),
         "journal": str(result.journal),
         "best": result.best.number if result.best else None,

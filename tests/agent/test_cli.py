@@ -123,6 +123,16 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(cli, arguments, words):
     assert code == 2 and words in json.loads(out)["error"]
 
 
+def test_a_task_that_the_tracer_cannot_translate_is_exit_code_1_and_says_who_else_to_ask(cli, tmp_path):
+    (tmp_path / "running.py").write_text(
+        "from codasmith.tasks import Tensor, task\n"
+        '@task(gemm="x @ w.T", x=Tensor("M K"), w=Tensor("N K"), out={"y": Tensor("M N")})\n'
+        'def running(x, w):\n    return {"y": (x @ w.T).cumsum(-1)}\n'
+    )
+    code, _, err = cli("run", str(tmp_path / "running.py"), "--journal", str(tmp_path / "j.jsonl"))
+    assert code == 1 and "torch.cumsum needs the whole row" in err and "ask another model, such as --model" in err
+
+
 @pytest.mark.parametrize(("given", "meant"), [("2048", 2048), ("adaptive", "adaptive")])
 def test_options_of_models_reach_the_model(cli, monkeypatch, given, meant):
     from codasmith.agent import campaign

@@ -4,7 +4,7 @@ from codasmith.agent.budget import Budget
 from codasmith.agent.errors import Interrupted
 from codasmith.agent.journal import Journal, read
 from codasmith.agent.models import ModelError, Usage
-from codasmith.agent.report import closing, exit_code, result_document
+from codasmith.agent.report import closing, exit_code, result_document, why_no_further
 
 
 @pytest.fixture
@@ -138,18 +138,28 @@ def test_a_model_that_never_answers_is_an_error_in_the_journal(run, scripted):
     assert names(run.path) == ["prompt", "error"]
 
 
-@pytest.mark.parametrize(("kind", "code_"), [("other", 1), ("overloaded", 3), ("bad-key", 2)])
+@pytest.mark.parametrize(("kind", "code_"), [("other", 1), ("refused", 1), ("overloaded", 3), ("bad-key", 2)])
 def test_a_model_that_stops_answering_ends_the_run_with_what_there_is(run, scripted, code, kind, code_):
     cost = Usage(input_tokens=7, output_tokens=0, dollars=0.5)
     result = run(scripted(code("WRONG"), ModelError("gone away", kind, usage=cost)))
     assert result.ended == "model" and exit_code(result) == code_
-    assert "gone away" in closing(result)
+    assert closing(result).endswith(f"gone away. To go on: codasmith resume {run.path}")
     assert result.spent.tokens == 127 and result.spent.dollars == pytest.approx(0.51)
 
 
 def test_a_model_that_fails_after_a_pass_does_not_undo_it(run, scripted, code):
     result = run(scripted(code("tax=1.2 x"), ModelError("gone", "timeout")), target_tax=1.0, admit=kept)
     assert result.status == "admitted" and exit_code(result) == 0
+    assert why_no_further(result) == (
+        f"It ended because the model gave no further answer: gone. To go on: codasmith resume {run.path}"
+    )
+
+
+def test_a_target_that_the_budget_did_not_let_reach_is_said(run, scripted, code):
+    result = run(scripted(code("tax=1.2 x"), code("tax=1.1 x")), target_tax=1.0, budget=Budget(attempts=2))
+    message = result_document(result)["message"]
+    assert message.endswith(f"the budget of attempts is spent. To go on: codasmith resume {run.path} --attempts N")
+    assert "tax 1.100" in message and why_no_further(run(scripted(code("tax=1.0 y")))) == ""
 
 
 def test_a_model_is_prepared_once_before_the_first_question(run, scripted, code, task):

@@ -107,6 +107,7 @@ def test_a_spent_budget_goes_on_when_it_is_raised(tmp_path, task, gpu, scripted,
     assert again.ended == "attempts" and len(again.attempts) == 1
     result = campaign.resume(path, model=scripted(code("fine")), attempts=2)
     assert result.status == "checked" and len(result.attempts) == 2
+    assert dict(view(path).facts)["budget"] == "2 attempts"
 
 
 def test_a_run_that_has_ended_well_is_not_run_again(tmp_path, task, gpu, scripted, code):

@@ -74,6 +74,27 @@ def test_strategies_that_build_on_answers_ask_one_at_a_time(run, code, strategy)
     assert model.most == 1
 
 
+def test_when_the_time_is_up_within_a_round_the_rest_is_left_to_a_resume(task, fake_gate, tmp_path, code, scripted):
+    """Each judgement takes 0.2 s, and 0.3 s are given: after the second one the bound is exceeded."""
+
+    def slow(*args, **more):
+        time.sleep(0.2)
+        return fake_gate(*args, **more)
+
+    path, model = tmp_path / "run.jsonl", Crowd(*(code(f"tax=1.{n} {n}") for n in (30, 10, 20, 40)), together=4)
+    bounded = {"strategy": BestOfN(4), "gate": slow}
+    with Journal(path) as journal:
+        journal.write("start", task=task.name)
+        late = loop.run(task, model, budget=Budget(minutes=0.3 / 60), journal=journal, **bounded)
+    assert (late.ended, len(late.attempts), len(fake_gate.judged)) == ("minutes", 4, 2)
+    with Journal(path) as journal:
+        journal.write("resumed")
+        still = loop.run(task, scripted(), budget=Budget(minutes=0.3 / 60), journal=journal, **bounded)
+        assert (still.ended, len(fake_gate.judged)) == ("minutes", 3), "one step each time that it is called"
+        result = loop.run(task, scripted(), budget=Budget(minutes=5), journal=journal, **bounded)
+    assert (result.ended, len(fake_gate.judged)) == ("width", 4) and all(a.verdict for a in result.attempts)
+
+
 def test_a_question_that_failed_is_counted_and_put_again_while_others_were_answered(run, code, tmp_path):
     usage = Usage(input_tokens=7, output_tokens=0)
     failures = {2: ModelError("no", "refused", usage=usage)}
