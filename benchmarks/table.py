@@ -11,7 +11,7 @@ import json
 import lzma
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -158,26 +158,35 @@ def _details(verdicts: list[Verdict], libraries: list[Row]) -> list[str]:
 
 
 def _spills(verdicts: list[Verdict]) -> list[str]:
-    """The shipped schedules that ptxas let spill: by how much, and what the fastest that does not would have cost."""
+    """The gated schedules that ptxas let spill: by how much, and what the fastest that does not would have cost."""
     lines = [
-        "A schedule that spills registers ships only where it won the race on a timed shape all the same. The last",
-        "column: time in that race of the fastest schedule without a spill, over its own, on the shape where that is",
-        "most.",
+        "No other schedule that ships spills registers. These were timed because they were among the fastest of the",
+        "race all the same, and ship where they won a timed shape. The last column: time in that race of the fastest",
+        "schedule without a spill, over its own, on the shape where that is most.",
         "",
         "| kernel | tier, dtype | schedule | bytes a thread | without a spill |",
         "|---|---|---|---|---|",
     ]
     for verdict in verdicts:
-        found = {s["stage"]: s["data"] for s in verdict["stages"]}
-        spilt = {n: c["spill_bytes"] for n, c in found["compile"].get("schedules", {}).items() if c.get("spill_bytes")}
-        for name in found["tune"]["gated"]:
-            if name not in spilt:
-                continue
-            races = found["tune"]["milliseconds"].values()
-            dry = max(min(t for n, t in race.items() if n not in spilt) / race[name] for race in races)
-            cells = [verdict["task"], f"{verdict['tier']}, {key(verdict)[2]}", name, str(spilt[name]), f"{dry:.2f}"]
-            lines.append("| " + " | ".join(cells) + " |")
+        for stage, schedules, gated, races in _races(verdict):
+            spilt = {n: c["spill_bytes"] for n, c in schedules.items() if c.get("spill_bytes")}
+            for name in filter(spilt.get, gated):
+                dry = max(min(t for n, t in race.items() if n not in spilt) / race[name] for race in races)
+                what = [verdict["task"], f"{verdict['tier']}, {key(verdict)[2]}", f"{stage} {name}".strip()]
+                lines.append("| " + " | ".join([*what, str(spilt[name]), f"{dry:.2f}"]) + " |")
     return lines
+
+
+def _races(verdict: Verdict) -> Iterator[tuple[str, dict, list[str], list[dict[str, float]]]]:
+    """By product, "" the only one: what was compiled, which schedules were gated, and milliseconds of each race."""
+    found = {s["stage"]: s["data"] for s in verdict["stages"]}
+    compiled, tune = found["compile"], found["tune"]
+    if "stages" not in compiled:
+        yield "", compiled["schedules"], tune["gated"], list(tune["milliseconds"].values())
+        return
+    for stage, data in compiled["stages"].items():
+        gated = [name.removeprefix(f"{stage}.") for name in tune["gated"] if name.startswith(f"{stage}.")]
+        yield stage, data["schedules"], gated, [race[stage] for race in tune["stages"].values()]
 
 
 def _all(verdicts: list[Verdict]) -> str:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from codasmith.verified_kernels import store
 
 ROOT = Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("table", ROOT / "benchmarks" / "table.py")
@@ -79,6 +80,25 @@ def test_the_fastest_library_stands_beside_the_kernel_and_a_slow_one_is_marked(v
     found = [d["library"] for d in cells(page, "linear_lse", "By shape")]
     assert found[0] == "1.10 [1.09, 1.11] quack.gemm" and found[1].endswith("quack.gemm\\*") and found[2] == "-"
     assert "other on linear_lse: it is not installed" in page
+
+
+def test_every_shipped_schedule_that_spills_is_named_those_of_programs_by_their_stage(verdicts, tmp_path, monkeypatch):
+    monkeypatch.setenv("CODASMITH_HOME", str(tmp_path))
+    page = table.page(verdicts, [], ["recording"])
+    lines = page.split("## Spilled registers\n")[1].split("\n## ")[0].splitlines()
+    cells_of = [[c.strip() for c in line.split("|")[1:-1]] for line in lines if line.startswith("| ")][1:]
+    named = {tuple(c[:3]): c[3] for c in cells_of}
+    assert named["linear_cross_entropy", "closed, bf16", "project 128x192-pingpong-2x1"] == "52"
+    by_key = {table.key(v): v for v in verdicts}
+    for entry in store.scan()[0]:
+        for evidence in entry.record.evidence:
+            verdict = by_key[entry.record.task, entry.record.tier, evidence.storage]
+            compiled = next(s["data"] for s in verdict["stages"] if s["stage"] == "compile")
+            for shipped in evidence.objects:
+                found = compiled["stages"][shipped.stage] if shipped.stage else compiled
+                if found["schedules"][shipped.schedule]["spill_bytes"]:
+                    where = entry.record.task, f"{entry.record.tier}, {evidence.storage}"
+                    assert (*where, f"{shipped.stage} {shipped.schedule}".strip()) in named
 
 
 def test_of_two_verdicts_the_later_counts_and_refused_ones_do_not(tmp_path, verdicts, capsys, monkeypatch):
