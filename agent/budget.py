@@ -28,6 +28,8 @@ class Spent:
     """Whether some answer came without a price, so that `dollars` is too low."""
     uncounted: bool = False
     """Whether some answer came without its tokens, so that `tokens` is too low."""
+    broken: int = 0
+    """Answers that broke off, of which no provider says what they cost: in no sum."""
     seconds: float = 0.0
     gpu_seconds: float = 0.0
     """In the gate's stages that hold the GPU."""
@@ -51,6 +53,10 @@ class Spent:
             dollars = "" if self.unpriced else f"${self.dollars / self.admitted:.4f} and "
             each = f"{dollars}{self.gpu_seconds / self.admitted:.1f} s of GPU each"
             text += f"; {self.admitted} kernels admitted, {each}"
+        if self.broken:
+            text += (
+                f"; not in it {self.broken} answer{'s' * (self.broken != 1)} that broke off: what one costs is not said"
+            )
         return text
 
 

@@ -184,6 +184,7 @@ class History:
             dollars=sum(_number(u.get("dollars")) for u in usages),
             unpriced=any(u.get("dollars") is None for u in usages),
             uncounted=any(u.get("known") is False for u in usages),
+            broken=int(sum(_number(u.get("broken")) for u in usages)),
             seconds=seconds_active(self._events),
             gpu_seconds=sum(a.gpu_seconds for a in self.judged),
             admitted=sum(a.entry is not None for a in self.judged),

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from ..prices import find_price
 from .endpoint import find_endpoint
 from .failures import attempt
-from .model import Answer, Message, OnText
-from .patience import Patience, ask_patiently
+from .model import Answer, Message, ModelError, OnText, Usage
+from .patience import COSTLY, Patience, ask_patiently
 
 
 class Hosted:
@@ -61,16 +61,27 @@ class Hosted:
     def answer(self, messages: Sequence[Message], *, max_tokens: int, on_text: OnText | None = None) -> Answer:
         """The next assistant turn; streamed where `on_text` is given. Raises ModelError."""
         request = self.request(messages, max_tokens)
-        began = time.monotonic()
+        began, broken = time.monotonic(), 0
 
         def once(on_text: OnText | None) -> Answer:
-            if on_text is None:
-                return attempt(lambda: self.whole(request), self.sdk, self.endpoint, self.model)
-            deadline = time.monotonic() + self.timeout
-            return attempt(lambda: self.streamed(request, on_text, deadline), self.sdk, self.endpoint, self.model)
+            nonlocal broken
+            try:
+                if on_text is None:
+                    return attempt(lambda: self.whole(request), self.sdk, self.endpoint, self.model)
+                deadline = time.monotonic() + self.timeout
+                return attempt(lambda: self.streamed(request, on_text, deadline), self.sdk, self.endpoint, self.model)
+            except ModelError as error:
+                broken += error.kind in COSTLY
+                raise
 
-        answer = ask_patiently(once, self.patience, on_text)
-        return answer.model_copy(update={"seconds": time.monotonic() - began})
+        try:
+            answer = ask_patiently(once, self.patience, on_text)
+        except ModelError as error:
+            if broken and error.usage is None:
+                error.usage = Usage(dollars=0.0, broken=broken)
+            raise
+        usage = answer.usage.model_copy(update={"broken": broken})
+        return answer.model_copy(update={"usage": usage, "seconds": time.monotonic() - began})
 
     def request(self, messages: Sequence[Message], max_tokens: int) -> dict[str, Any]:
         """The body of the request."""

@@ -57,6 +57,8 @@ class Usage(BaseModel):
     """Those of the input that were written to the provider's cache, which some providers charge for."""
     known: bool = True
     """False where the model did not report its usage; the counts are then zero, and mean nothing."""
+    broken: int = 0
+    """Calls for this answer that broke off before it. Providers charge for them and do not say what: in no sum."""
 
 
 class Answer(BaseModel):

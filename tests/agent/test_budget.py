@@ -67,6 +67,7 @@ def test_what_was_spent_in_words():
     assert "tokens not reported" in str(Spent(uncounted=True))
     assert str(Spent(attempts=1, tokens=480, unpriced=True)) == "1 attempt, 480 tokens, price not known, 0.0 s"
     assert "$0.0400 and more (some answers have no price)" in str(replace(spent, unpriced=True))
+    assert str(replace(spent, broken=1)).endswith("; not in it 1 answer that broke off: what one costs is not said")
     assert str(replace(spent, unpriced=True, admitted=2)).endswith("; 2 kernels admitted, 3.1 s of GPU each")
 
 

@@ -147,6 +147,12 @@ def test_a_model_that_stops_answering_ends_the_run_with_what_there_is(run, scrip
     assert result.spent.tokens == 127 and result.spent.dollars == pytest.approx(0.51)
 
 
+def test_answers_that_broke_off_are_counted_beside_what_was_reported(run, scripted, code):
+    lost = ModelError("gone", "cut-off", usage=Usage(dollars=0.0, broken=2))
+    spent = run(scripted(code("WRONG"), lost, usage=Usage(input_tokens=5, dollars=0.1, broken=1))).spent
+    assert (spent.broken, spent.tokens, spent.unpriced, spent.uncounted) == (3, 5, False, False)
+
+
 def test_a_model_that_fails_after_a_pass_does_not_undo_it(run, scripted, code):
     result = run(scripted(code("tax=1.2 x"), ModelError("gone", "timeout")), target_tax=1.0, admit=kept)
     assert result.status == "admitted" and exit_code(result) == 0

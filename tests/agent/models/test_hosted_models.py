@@ -229,7 +229,7 @@ def test_a_slow_server_is_asked_twice(setting, conversation, streamed):
     reply.delay = 2.0
     error = fails(setting.model(reply, timeout=0.15), conversation, (lambda _: None) if streamed else None)
     assert (error.kind, error.retryable) == ("timeout", True)
-    assert len(setting.wire.requests) == 2
+    assert len(setting.wire.requests) == 2 == error.usage.broken
 
 
 def test_a_stream_that_trickles_does_not_last_for_ever(setting, conversation):
@@ -245,7 +245,8 @@ def test_a_stream_that_breaks_once_is_asked_from_the_start(setting, conversation
     heard: list[str] = []
     broken = setting.api.stream(["half", "more"], last=3 if setting.name != "anthropic" else 5, end=end)
     model = setting.model(broken, setting.api.stream(["whole"]))
-    assert model.answer(conversation, max_tokens=5, on_text=heard.append).text == "whole"
+    answer = model.answer(conversation, max_tokens=5, on_text=heard.append)
+    assert (answer.text, answer.usage.broken) == ("whole", 1)
     assert heard == ["half", "more", AGAIN, "whole"]
 
 
