@@ -94,6 +94,71 @@ OTHER_WORDS: tuple[tuple[str, str, str], ...] = (
     ("linear_zloss", "bias", 'z = bias + acc\nreturn {"lse": row_lse(z + 0.0), "logits": z}'),
     ("gelu_bwd_bias_grad", "pre", 'return {"dx": gelu_grad(pre) * acc, "dbias": col_sum(gelu_grad(pre), acc)}'),
     ("gelu_bwd_bias_grad", "pre", 'g = gelu_grad(pre)\nreturn {"dbias": col_sum(acc, g), "dx": acc * g}'),
+    ("linear_bias", "bias", 'return {"y": maximum(acc + bias, 0.0) + minimum(acc + bias, 0.0)}'),
+    ("linear_bias", "bias", 'y = acc + bias\nreturn {"y": relu(y) - relu(-y)}'),
+    ("linear_bias", "bias", 'return {"y": where(acc > -bias, acc + bias, -((-acc) - bias))}'),
+    ("linear_sigmoid", "", 'return {"y": exp(-softplus(-acc))}'),
+    ("linear_sigmoid", "", 'e = exp(-abs(acc))\nreturn {"y": where(acc >= 0.0, 1.0, e) / (1.0 + e)}'),
+    ("linear_silu", "", 'return {"y": relu(acc) - abs(acc) * (1.0 - sigmoid(abs(acc)))}'),
+    (
+        "linear_bias_gelu",
+        "bias",
+        'y = acc + bias\nreturn {"y": relu(y) - 0.5 * abs(y) * (1.0 - erf(abs(y) * 0.70710678))}',
+    ),
+    (
+        "linear_bias_gelu_tanh",
+        "bias",
+        "y = bias + acc\np = y * (0.7978845608 + 0.0356774081 * y * y)\n"
+        'return {"y": y - y / (1.0 + exp(2.0 * p))}',
+    ),
+    ("linear_bias_softplus", "bias", 'y = acc + bias\nreturn {"delta": relu(y) + softplus(-abs(y))}'),
+    (
+        "linear_bias_softplus",
+        "bias",
+        'y = acc + bias\nreturn {"delta": where(y > 20.0, y, log(1.0 + exp(minimum(y, 20.0))))}',
+    ),
+    ("linear_softcap", "cap", 'return {"y": cap * (2.0 * sigmoid(2.0 * acc / cap) - 1.0)}'),
+    (
+        "linear_softcap",
+        "cap",
+        "t = acc / cap\ne = exp(-2.0 * abs(t))\nr = (1.0 - e) / (1.0 + e)\n"
+        'return {"y": where(t < 0.0, -r, r) * cap}',
+    ),
+    ("linear_clamp", "low, high", 'return {"y": low + relu(acc - low) - relu(acc - high)}'),
+    ("rmsnorm_scale", "rstd", 'return {"y": acc * exp(log(rstd))}'),
+    ("rmsnorm_scale", "rstd", 'a, b = unpack(acc)\nreturn {"y": pack(a * rstd, b * rstd)}'),
+    (
+        "linear_row_dot",
+        "y",
+        "a, b = unpack(acc)\nc, d = unpack(y)\n"
+        'return {"grad_y": pack(a, b), "ydy": row_sum(a * c + b * d)}',
+    ),
+    (
+        "linear_logprob",
+        "inverse_temperature, target",
+        "z = acc * inverse_temperature\n"
+        'return {"lse": row_lse(z), "target_logit": row_sum(where(column_index(z) == target, z, 0.0))}',
+    ),
+    ("linear_row_absmax", "bias", 'y = acc + bias\nreturn {"y": y, "absmax": row_max(maximum(y, -y))}'),
+    ("rmsnorm_swiglu", "rstd", 'g, u = unpack(acc * rstd)\nreturn {"o": 0.5 * g * u * (1.0 + tanh(0.5 * g))}'),
+    ("linear_reglu", "", 'g, u = unpack(acc)\nreturn {"o": 0.5 * (g + abs(g)) * u}'),
+    (
+        "linear_rope",
+        "table",
+        "c, s = unpack(table)\nx, y = unpack(acc)\n"
+        'return {"y": pack((x + y) * c - y * (c + s), (x + y) * s + y * (c - s))}',
+    ),
+    ("linear_adaln", "mean, rstd, u, v", 'return {"y": rstd * (acc - mean * u) + v}'),
+    ("linear_bias_relu_sq", "bias", 'y = acc + bias\nreturn {"y": 0.5 * y * (y + abs(y))}'),
+    (
+        "gelu_bwd_bias_grad",
+        "pre",
+        "phi = 0.3989422804014327 * exp(-0.5 * pre * pre)\n"
+        "g = 0.5 * (1.0 + erf(0.7071067811865476 * pre)) + pre * phi\n"
+        'return {"dx": acc * g, "dbias": col_sum(acc * g)}',
+    ),
+    ("linear_lora", "delta, scale", 'return {"y": scale * (delta + acc / scale)}'),
+    ("linear_alpha_beta_residual", "residual, alpha, beta", 'return {"y": alpha * (acc + residual * (beta / alpha))}'),
 )  # fmt: skip
 
 
