@@ -7,14 +7,13 @@ kind of kernel. Recordings as `table.py` takes them; wants matplotlib.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from codasmith.tasks import ProgramTask, shipped
-from table import KEPT, Row, Verdict, key, text, unfused
+from kinds import admitted, by_kind, rows_of
+from table import Row, unfused
 
 
 def over_compile(row: Row) -> float | None:
@@ -35,21 +34,8 @@ def main() -> None:
     parser.add_argument("recordings", nargs="+", type=Path)
     parser.add_argument("--out", type=Path, required=True, metavar="IMAGE")
     options = parser.parse_args()
-    lines = [json.loads(line) for path in options.recordings for line in text(path).splitlines()]
-    verdicts = {key(v): v for v in lines if v.get("status") in KEPT and v["timing"].get("workloads")}
-    if not verdicts:
-        raise SystemExit("no admitted verdict in the files given; pass benchmarks/results/*-gate.jsonl.xz")
-    draw(by_kind(list(verdicts.values())), options.out)
-
-
-def by_kind(verdicts: list[Verdict]) -> dict[str, list[Row]]:
-    """The timed shapes by storage dtype, programs apart."""
-    known = shipped()
-    found: dict[str, list[Row]] = {kind: [] for kind in COLOURS}
-    for verdict in verdicts:
-        program = isinstance(known.get(verdict["task"]), ProgramTask)
-        found[key(verdict)[2] + ", programs" * program].extend(verdict["timing"]["workloads"])
-    return {kind: rows for kind, rows in found.items() if rows}
+    kinds = by_kind(admitted(options.recordings))
+    draw({kind: rows_of(verdicts) for kind, verdicts in kinds.items()}, options.out)
 
 
 def steps(values: list[float], more_is_better: bool) -> tuple[list[float], list[float]]:

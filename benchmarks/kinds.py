@@ -1,0 +1,93 @@
+"""The README's table: `python benchmarks/kinds.py RECORDING ...`, verdicts by kind of kernel, and each slower shape.
+
+Recordings as `table.py` takes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from codasmith.tasks import ProgramTask, shipped
+from table import KEPT, Row, Verdict, key, text
+
+KINDS = {
+    "bf16": "bf16, one product",
+    "bf16, programs": "bf16, programs",
+    "fp16": "fp16, one product",
+    "fp8": "fp8 e4m3 operands",
+}
+ANSWERS = ("faster", "undecided", "slower")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("recordings", nargs="+", type=Path)
+    verdicts = admitted(parser.parse_args().recordings)
+    print("\n".join([*table(by_kind(verdicts)), "", *slower(verdicts)]))
+
+
+def admitted(recordings: list[Path]) -> list[Verdict]:
+    """The newest admitted verdict on each kernel. Ends the program where there is none, or no such file."""
+    if missing := [str(path) for path in recordings if not path.is_file()]:
+        raise SystemExit(f"no such file: {', '.join(missing)}; pass recordings of admit.py")
+    lines = [json.loads(line) for path in recordings for line in text(path).splitlines()]
+    found = {key(v): v for v in lines if v.get("status") in KEPT and v["timing"].get("workloads")}
+    if not found:
+        raise SystemExit("no admitted verdict in the files given; pass benchmarks/results/*-gate.jsonl.xz")
+    return list(found.values())
+
+
+def by_kind(verdicts: list[Verdict]) -> dict[str, list[Verdict]]:
+    """By storage dtype, programs apart."""
+    known = shipped()
+    found: dict[str, list[Verdict]] = {kind: [] for kind in KINDS}
+    for verdict in verdicts:
+        program = isinstance(known.get(verdict["task"]), ProgramTask)
+        found[key(verdict)[2] + ", programs" * program].append(verdict)
+    return {kind: some for kind, some in found.items() if some}
+
+
+def rows_of(verdicts: list[Verdict]) -> list[Row]:
+    return [row for verdict in verdicts for row in verdict["timing"]["workloads"]]
+
+
+def table(kinds: dict[str, list[Verdict]]) -> list[str]:
+    by_name = {KINDS[kind]: rows_of(verdicts) for kind, verdicts in kinds.items()}
+    counted = {KINDS[kind]: len(verdicts) for kind, verdicts in kinds.items()}
+    lines = {
+        "kernels, shapes": [f"{counted[name]}, {len(rows)}" for name, rows in by_name.items()],
+        "tax over the bare GEMM (1.00: the epilogue is free)": [f"{mean(r, 'tax'):.3f}" for r in by_name.values()],
+        "speed-up over torch.compile of the reference": [f"{mean(r, 'over_compile'):.2f}x" for r in by_name.values()],
+        "speed-up over the reference as written": [f"{mean(r, 'over_eager'):.2f}x" for r in by_name.values()],
+        "shapes faster than the better of the two; undecided; slower": [
+            "; ".join(str(sum(r["answer"] == answer for r in rows)) for answer in ANSWERS) for rows in by_name.values()
+        ],
+    }
+    head = ["| geometric means | " + " | ".join(by_name) + " |", "|---|" + "---|" * len(by_name)]
+    return head + ["| " + " | ".join([name, *cells]) + " |" for name, cells in lines.items()]
+
+
+def mean(rows: list[Row], ratio: str) -> float:
+    """The geometric mean of a ratio over the shapes that have it."""
+    return math.exp(statistics.fmean(math.log(r[ratio]["value"]) for r in rows if ratio in r))
+
+
+def slower(verdicts: list[Verdict]) -> list[str]:
+    """The shapes on which a baseline is faster beyond doubt."""
+    return [
+        f"slower: {v['task']} {key(v)[2]}, {' '.join(f'{k}{n}' for k, n in row['workload']['sizes'].items())}: "
+        f"{row['over_' + row['best_baseline']]['value']:.3f}x {row['best_baseline']}"
+        for v in verdicts
+        for row in v["timing"]["workloads"]
+        if row["answer"] == "slower"
+    ]
+
+
+if __name__ == "__main__":
+    main()
