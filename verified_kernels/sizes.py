@@ -22,11 +22,12 @@ _NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
 
 def check_kinds(task: Task, values: Sequence[Value]) -> None:
     """Raise InputError where something else stands than a tensor in ordinary memory, or than a number."""
+    traced = torch.compiler.is_dynamo_compiling()  # and then a layout may not be asked for in a backward function
     for (name, tensor), value in zip(task.tensors.items(), values, strict=True):
         if not isinstance(value, torch.Tensor if tensor.dimensions else _NUMBERS):
             wanted = "a tensor" if tensor.dimensions else "a Python number"
             raise InputError(f"{task.name}: {name} is a {type(value).__name__}; pass {wanted}, {tensor}")
-        if tensor.dimensions and value.layout is not torch.strided:
+        if tensor.dimensions and not traced and value.layout is not torch.strided:
             raise InputError(f"{task.name}: {name} has the layout {value.layout}; pass {name}.to_dense()")
 
 

@@ -14,7 +14,7 @@ SHIPPED = Path(store.__file__).parent / "kernels"
 KINDS = {
     "rmsnorm_swiglu": "pairs, one narrow output",
     "residual_partial_rmsnorm": "several outputs and a row sum",
-    "linear_lse": "a reduction and no store",
+    "linear_lse": "a running reduction",
     "linear_accumulate": "added to in place",
     "mlp_swiglu": "a program with its backward program",
     "linear_cross_entropy": "a program with a formula, and whole numbers",
