@@ -82,7 +82,7 @@ def scatter(points: Mapping[str, tuple[float, Estimate]], x: Axis, y: Axis, name
     parts = _frame(x, y)
     places = {name: (_x(x, cost), _y(y, quality.value)) for name, (cost, quality) in points.items()}
     taken = [
-        (at - 6, at + 6, height)
+        (at - 6, at + 6, float(height))
         for name, (at, _) in places.items()
         for height in range(round(_y(y, points[name][1].high)), round(_y(y, points[name][1].low)) + 1, 6)
     ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -54,7 +55,7 @@ def render_page(results: Results, rows: Sequence[Row], folder: Path) -> str:
             cells=cells,
             shade=lambda cell: _shade(cell, results.measured),
             anchor=_anchor,
-            breakable=lambda name: name.replace(":", ":\u200b").replace("-", "-\u200b"),
+            breakable=lambda name: re.sub(r"[:/_-]", "\\g<0>\u200b", name),
             details=_details(contestants, folder),
             charts=_charts(results, {n: [r for r in scored if label(r) == n] for n in contestants}),
             command=command_of(results.run),

@@ -71,15 +71,15 @@ def results_of(spec: RunSpec, eval_set: EvalSet, rows: list[Row]) -> Results:
     """Score a run, whole or not. Pure: equal rows give an equal document."""
     entries = {e.name: e for e in eval_set.tasks if spec.tasks is None or e.name in spec.tasks}
     rows = sorted((r for r in rows if r.task in entries), key=lambda r: r.key)
-    published = [name for name, entry in entries.items() if entry.known]
+    known = {name: entry.known.how for name, entry in entries.items() if entry.known}
     whole = complete(spec, eval_set, rows)
-    scores, pairs = score_rows(whole.rows, cpu_only=spec.cpu_only, published=published)
+    scores, pairs = score_rows(whole.rows, cpu_only=spec.cpu_only, published=known)
     environments = {json.dumps(r.environment, sort_keys=True): r.environment for r in rows if r.environment}
     return Results(
         run=spec,
         eval_set=eval_set,
         measured=not spec.cpu_only,
-        notes=tuple(_notes(spec, eval_set, rows, whole, scores, len(entries), len(published), len(environments))),
+        notes=tuple(_notes(spec, eval_set, rows, whole, scores, len(entries), list(known.values()), len(environments))),
         environments=tuple(environments[key] for key in sorted(environments)),
         unscored=whole.unscored,
         scores=tuple(scores),
@@ -141,7 +141,7 @@ def _notes(
     whole: Complete,
     scores: list[Score],
     tasks: int,
-    published: int,
+    known: list[str],
     environments: int,
 ) -> list[str]:
     of = f"{tasks} of its {len(eval_set.tasks)}" if tasks != len(eval_set.tasks) else f"all {tasks}"
@@ -149,9 +149,8 @@ def _notes(
     if spec.cpu_only:
         notes.insert(0, NOT_MEASURED)
     elif spec.shapes is not None:
-        notes.append(
-            f"Each task was timed at its first {spec.shapes} shape{'s' * (spec.shapes != 1)}, not at all of them."
-        )
+        first = "shape" if spec.shapes == 1 else f"{spec.shapes} shapes"
+        notes.append(f"Each task was timed at its first {first}, not at all of them.")
     if not spec.cpu_only:
         notes.append("Answers that say the same are one kernel, judged once: its times stand in each of their rows.")
     notes += _baseline_notes(whole.rows)
@@ -170,9 +169,11 @@ def _notes(
             f"The rows come from {environments} different machines or versions of software, the gate included; times "
             "between them differ."
         )
-    if published:
+    if known:
+        same = known.count("same")
         notes.append(
-            f"Of {published} tasks a solution, or nearly one, is public in quack's library; models may have read it."
+            f"Of {len(known)} tasks a solution is public in quack's library, of {same} the very expression and of "
+            f"{len(known) - same} nearly; models may have read them."
         )
     notes += [f"{s.label}: {s.incomplete_costs}, so its costs are too low." for s in scores if s.incomplete_costs]
     if not any(r.model == HAND_WRITTEN for r in rows):

@@ -251,4 +251,6 @@ def _gpu_seconds(verdict: Verdict) -> float:
 
 def _number(value: Any, which: str = "value") -> float:
     """A measure, or an end of its interval where it has one."""
-    return float(value.get(which, value["value"]) if isinstance(value, dict) else value)
+    if isinstance(value, dict):
+        value = value[which if which in value else "value"]
+    return float(value)
