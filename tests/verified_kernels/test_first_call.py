@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-ABSENT = ("quack", "cutlass", "transformers", "anthropic", "openai")
+ABSENT = ("quack", "cutlass", "rich", "typer", "transformers", "anthropic", "openai")
 PROGRAM = """
 import sys, time, torch
 begun = time.perf_counter()

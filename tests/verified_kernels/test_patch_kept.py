@@ -63,7 +63,16 @@ def quantised(model, said):
     model[1].down_proj.weight = nn.Parameter(weight, requires_grad=False)
 
 
+class LoRA(nn.Linear):
+    """Stands for a linear layer with an adapter beside its weight."""
+
+
+def adapted(model, said):
+    model[1].gate_proj = LoRA(16, 24, bias=False)
+
+
 ENTANGLED = [
+    (adapted, {"1": "gate_proj is a LoRA, and a plain torch.nn.Linear is needed"}),
     (hooked, {"1": "up_proj has hooks, which would not run any more; remove them, or put them on after patching"}),
     (hooked_before, {"1": "it has hooks, which would not run any more"}),
     (hooked_weight, {"1": "gate_proj.weight has hooks, which would not run any more"}),
