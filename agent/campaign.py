@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import threading
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -66,6 +67,7 @@ def run(
 
     task = load_task(task) if isinstance(task, str | os.PathLike) else task
     task.check_storage(storage)
+    _check_tier(task, model, tier)
     path = Path(journal) if journal is not None else _new_path(task.name, model.name)
     gate, admit = gate_and_admit(storage, cpu_only)
     gate = _counted(gate, progress) if counters else gate
@@ -248,6 +250,21 @@ def _counted(gate: Gate, progress: Progress | None) -> Gate:
     return counted(gate, lambda line: said.say(line, "yellow"))
 
 
+def _check_tier(task: Task, model: Model, tier: Tier) -> None:
+    from ..tasks import ProgramTask
+
+    if tier == "closed":
+        return
+    if isinstance(task, ProgramTask):
+        raise UserMistake(
+            f"{task.name} is a program, and its epilogues are taken in the closed tier only; leave --tier {tier} out"
+        )
+    if model.name.startswith("builtin:"):
+        raise UserMistake(
+            f"{model.name} writes the language of the closed tier only; leave --tier {tier} out, or ask another model"
+        )
+
+
 def _where(task: Task, asked_for: object) -> str:
     """What finds the task again: its name in the catalogue, or its file with its name."""
     from ..tasks import catalogue
@@ -262,7 +279,7 @@ def _where(task: Task, asked_for: object) -> str:
 def _new_path(task: str, model: str) -> Path:
     words = [re.sub(r"[^A-Za-z0-9_.-]+", "-", word).strip("-")[:60] for word in (task, model)]
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    stem = f"{stamp}-{words[0]}-{words[1]}-{os.getpid()}"
+    stem = f"{stamp}-{words[0]}-{words[1]}-{threading.get_native_id()}"  # of a process's first thread, its own id
     names = itertools.chain([stem], (f"{stem}-{i}" for i in itertools.count(2)))
     paths = (Path("runs") / f"{name}.jsonl" for name in names)
     return next(path for path in paths if not path.exists())

@@ -51,7 +51,7 @@ def trace(task: Task) -> Graph:
     if isinstance(task, ProgramTask):
         raise TracerError(
             f"{task.name} is a program of {len(task.parts)} products, and its reference does not say which part of it "
-            "belongs to which; ask a model, or write its epilogues by hand"
+            "belongs to which"
         )
     sizes = _sizes(task, _TRACED)
     try:

@@ -108,6 +108,8 @@ def test_a_spent_budget_is_exit_code_4_and_says_how_to_go_on(cli, model):
         (("run", "linear_bias", "--model", "openai:x", "--thinking", "2048"), "openai: has no option 'thinking'"),
         (("run", "linear_bias", "--model", "replay:none.jsonl"), "none.jsonl cannot be read"),
         (("run", "linear_bias", "--model", "command:no-such-program"), "'no-such-program' was not found"),
+        (("run", "linear_bias", "--tier", "cutedsl"), "builtin:tracer writes the language of the closed tier only"),
+        (("run", "mlp_swiglu", "--tier", "cutedsl", "--model", "command:cat"), "taken in the closed tier only"),
         (("resume", "missing.jsonl"), "cannot be read"),
         (("check", "linear_bias", "missing.py"), "cannot be read"),
         (("check", "linear_bias", "."), "is not a file"),

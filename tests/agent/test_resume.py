@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -97,6 +98,29 @@ def test_a_line_cut_by_the_kill_is_reported_and_asked_for_again(tmp_path, task, 
     assert campaign.resume(path, model=model).status == "checked"
     assert len(model.asked) == 1
     assert "line 3" in read(path)[1][0]
+
+
+def test_campaigns_at_once_in_one_folder_do_not_harm_each_other(tmp_path, task, gpu, scripted, code, monkeypatch):
+    """Eight of the same task and model, begun at the same moment, with the journals that they choose themselves."""
+    monkeypatch.chdir(tmp_path)
+    begin = threading.Barrier(8, timeout=20)
+    results = []
+
+    def one(n):
+        model = scripted(code(f"WRONG {n}"), code(f"tax=1.{n} x"))
+        begin.wait()
+        results.append((n, campaign.run(task, model)))
+
+    threads = [threading.Thread(target=one, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(n for n, _ in results) == list(range(8))
+    assert len({result.journal for _, result in results}) == len(list(tmp_path.glob("runs/*.jsonl"))) == 8
+    for n, result in results:
+        assert names(result.journal) == WHOLE and read(result.journal)[1] == []
+        assert view(result.journal).best.tax == result.best.verdict.tax == float(f"1.{n}")
 
 
 def test_a_spent_budget_goes_on_when_it_is_raised(tmp_path, task, gpu, scripted, code):
