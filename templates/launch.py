@@ -88,11 +88,16 @@ def bind(signature: Signature, inputs: dict[str, Any]) -> dict[str, int]:
                 )
             elif sizes.setdefault(symbol, size // coefficient) != size // coefficient:
                 raise LaunchError(
-                    f"{name} has shape {list(value.shape)}, and with {symbol} = {sizes[symbol]} "
-                    "from the inputs before it "
-                    f"{spec.text} is {list(spec.size(sizes))}; make the shapes agree"
+                    f"{name} has shape {list(value.shape)}, and with {symbol} = {sizes[symbol]} from the inputs before "
+                    f"it {spec.text} is [{_extent(spec, sizes)}]; make the shapes agree"
                 )
     return sizes
+
+
+def _extent(spec: TensorSpec, sizes: dict[str, int]) -> str:
+    """A shape in numbers, as far as the symbols are known."""
+    parts = (str(c * sizes[s]) if s in sizes else f"{c if c != 1 or s is None else ''}{s or ''}" for c, s in spec.shape)
+    return ", ".join(parts)
 
 
 def refuse(signature: Signature, inputs: dict[str, Any]) -> str | None:

@@ -172,6 +172,14 @@ def test_shapes_that_contradict_each_other_are_named_with_their_values(change, w
     assert refuse(signature, inputs) == str(caught.value)
 
 
+def test_a_shape_is_named_though_another_of_its_symbols_is_not_known_yet():
+    task, signature = signature_of("swiglu_bwd")
+    inputs = draw(task, task.correctness_workloads()[0])
+    inputs["w"] = inputs["w"][:-8]
+    words = "w has shape [64, 200], and with K = 72 from the inputs before it [K, F] is [72, F]; make the shapes agree"
+    assert refuse(signature, inputs) == words
+
+
 def test_tensors_off_the_gpu_are_refused():
     task, signature = signature_of("rmsnorm_swiglu")
     inputs = draw(task, task.correctness_workloads()[0])

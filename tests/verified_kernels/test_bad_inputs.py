@@ -4,9 +4,10 @@ import warnings
 
 import pytest
 import torch
-from codasmith.tasks import Workload, draw, shipped
+from codasmith.tasks import ProgramTask, Workload, draw, shipped
 from codasmith.templates import launch
-from codasmith.verified_kernels import FallbackWarning, InputError, OutsideDomain, admit, load, runner
+from codasmith.verified_kernels import FallbackWarning, InputError, OutsideDomain, admit, load, runner, store
+from codasmith.verified_kernels.assembly import whole
 
 SIZES = {
     "sample_gated": {"M": 5, "F": 8, "K": 16},
@@ -235,6 +236,29 @@ def test_every_operator_that_ships_answers_as_its_reference_does_or_in_one_sente
                 )
             inputs.update({k: v.clone() for k, v in kept.items() if k in task.accumulates and k != changed})
     assert worked >= {"turned around", "off by an element"}
+
+
+NEVER_TAKEN = ("another dtype", "a dimension less", "no rows", "turned around", "one row for all", "off by an element")
+
+
+SHIPPED = [entry for entry in store.scan()[0] if entry.path.is_relative_to(store.SHIPPED)]
+
+
+@pytest.mark.parametrize("entry", SHIPPED, ids=lambda entry: entry.name)
+def test_every_kernel_that_ships_takes_what_is_good_and_refuses_the_rest_in_one_sentence(entry):
+    """By the rules of each compiled object; one input changed at a time."""
+    task = shipped()[entry.record.task]
+    for evidence in entry.record.evidence:
+        signature = evidence.objects[0].signature
+        signature = whole(task, signature) if isinstance(task, ProgramTask) else signature
+        good = draw(task, Workload(sizes=task.default_sizes(16), storage=evidence.storage))
+        given = {n: on_gpu(v) for n, v in good.items()}
+        assert REFUSE(signature, given) is None
+        for name, value in good.items():
+            bad = [on_gpu(CHANGES[how](value)) for how in NEVER_TAKEN] if isinstance(value, torch.Tensor) else []
+            for other in (*bad, None, "1", *([value] if bad else [])):  # the last: where it was, on the CPU
+                reason = REFUSE(signature, {**given, name: other})
+                assert reason and "\n" not in reason
 
 
 @pytest.mark.parametrize("shared", ["dy", "w"])
