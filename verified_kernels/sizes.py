@@ -27,7 +27,7 @@ def check_kinds(task: Task, values: Sequence[Value]) -> None:
         if not isinstance(value, torch.Tensor if tensor.dimensions else _NUMBERS):
             wanted = "a tensor" if tensor.dimensions else "a Python number"
             raise InputError(f"{task.name}: {name} is a {type(value).__name__}; pass {wanted}, {tensor}")
-        if tensor.dimensions and not traced and value.layout is not torch.strided:
+        if isinstance(value, torch.Tensor) and not traced and value.layout is not torch.strided:
             raise InputError(f"{task.name}: {name} has the layout {value.layout}; pass {name}.to_dense()")
 
 
