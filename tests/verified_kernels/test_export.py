@@ -31,13 +31,12 @@ def imported(build):
     spec.loader.exec_module(module)
     return module
 build = Path(sys.argv[1]) / "build/torch-cuda"
-kernel = imported(build)
 """
 
 
-def alone(folder, program, **how):
+def alone(folder, program, loaded="kernel = imported(build)\n", **how):
     """Run a program in a process that can import neither this package nor a compiler."""
-    command = [sys.executable, "-c", ALONE + program, str(folder)]
+    command = [sys.executable, "-c", ALONE + loaded + program, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, **how)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
@@ -175,6 +174,20 @@ def test_what_cannot_be_exported_says_why(shipped, sample, evaluation, tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []
     with pytest.raises(RegistryError, match="the reference f cannot stand alone"):
         reference_of("from codasmith.tasks import halves\nTHREE = halves(6)\ndef f(x):\n    return x", "f")
+
+
+@pytest.mark.parametrize("name", ["rmsnorm_swiglu", "mlp_swiglu"])
+def test_the_library_that_it_is_laid_out_for_loads_it(shipped, tmp_path, name):
+    """kernels looks for a build for the machine's backend; here it is told that there is CUDA."""
+    pytest.importorskip("kernels", reason="pip install kernels, to load a package as its users do")
+    program = f"""
+torch.version.cuda = torch.version.cuda or "13.0"
+from kernels import get_local_kernel
+found = get_local_kernel(Path(sys.argv[1]))
+print(found.{name}.__name__, found.__name__, get_local_kernel(Path(sys.argv[1])).{name} is found.{name})
+"""
+    said = alone(export(name, tmp_path), program, loaded="")
+    assert said[0] == name and said[1].startswith(f"_codasmith_{name}_") and said[2] == "True"
 
 
 @pytest.mark.gpu
