@@ -71,6 +71,11 @@ BEFORE = {
         "state = LlamaLayers(LlamaBlock(shape, i) for i in range(2)).state_dict()" + TURNS
     ],
     "QK-norm with rotary embedding": ["A Llama block, and a stack of them"],
+    "The order of weights": [
+        "import torch\ngiven = {f'{n}_proj.weight': torch.randn(512, 8) for n in 'qkv'}\n"
+        "given['q_norm.weight'], turns = torch.randn(128), torch.rand(5, 64).repeat(1, 2)\n"
+        "state, cos, sin = dict(given), turns.cos(), turns.sin()"
+    ],
     "The loss": [
         "import torch\nhidden = torch.randn(16, 4096, device='cuda', dtype=torch.bfloat16, requires_grad=True)\n"
         "target = torch.randint(0, 40, (16,), device='cuda')"
@@ -92,6 +97,10 @@ AFTER = {
     "Modules": "assert torch.equal(mlp.gate_up_weight[14336:].cpu(), state['up_proj.weight'].bfloat16())",
     "A Llama block, and a stack of them": "assert all(p.grad is not None for p in layers.parameters())",
     "QK-norm with rotary embedding": "assert q.shape[-2] == 32 and k.shape[-2] == 8",
+    "The order of weights": (
+        "assert all(torch.equal(state[k], v) for k, v in given.items()) and not torch.equal(pairs['q_norm.weight'], "
+        "given['q_norm.weight']) and torch.equal(cos, turns.cos()) and torch.equal(sin, turns.sin())"
+    ),
     "The loss": "assert head.weight.grad is not None and hidden.grad is not None",
     "An existing model": "assert type(model.model.layers).__name__ == 'ModuleList'",
     "Several GPUs": "assert type(next(model.parameters())).__name__ == 'DTensor'",
