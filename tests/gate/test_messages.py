@@ -94,6 +94,11 @@ TEXTS = {
     "exit status 134": ("compiler-abort", "134", "simply"),
     "exit status 139": ("compiler-abort", "139", "simply"),
     "the compiler was ended by signal 9 (SIGKILL)": ("killed", "memory", "CODASMITH_COMPILE_JOBS"),
+    "compiling was stopped: it made more than 20000 files": (
+        "too-much",
+        "it made more than 20000 files",
+        "none of its own",
+    ),
     "compiling took longer than 120 s and was stopped": ("time-limit", "120 s", "smaller"),
     "RuntimeError: the linker 'gcc' was not found; install gcc or set CC to a C compiler": (
         "environment",
