@@ -2,7 +2,8 @@
 
 Each judgement draws new seeds and takes new buffers.  A line is printed for each as it is done; at the end, or when
 --limit-s is up, one JSON line a workload: tax and speed-up over eager of each judgement, their spread,
-(largest - smallest) / median, and the median width of the 95 % intervals.  --out keeps every judgement as it is made.
+(largest - smallest) / median, and the median width of the 95 % intervals.  --out keeps every judgement as it is made;
+the same command with the same file goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from codasmith import gate, verified_kernels
+from codasmith.evals.lines import append, read
 from codasmith.tasks import Workload, load_task
 
 SIZES = {
@@ -39,9 +41,8 @@ def main() -> None:
     task = load_task("rmsnorm_swiglu")
     source = (Path(verified_kernels.__file__).parent / "hand_written" / "rmsnorm_swiglu.py").read_text()
     workloads = [Workload.model_validate({"sizes": SIZES[name]}) for name in options.sizes]
-    judgements: list[list[dict[str, Any]]] = []
-    environment: dict[str, str] = {}
-    for number in range(1, options.times + 1):
+    judgements, environment = before(options.out, [w.label for w in workloads])
+    for number in range(len(judgements) + 1, options.times + 1):
         begun = time.monotonic()
         if begun - started > options.limit_s:
             print(f"the time is up after {len(judgements)} of {options.times} judgements", flush=True)
@@ -56,11 +57,22 @@ def main() -> None:
         judgements.append(verdict.timing["workloads"])
         environment = verdict.environment
         print(f"{number}: {seconds:.1f} s, {'; '.join(map(_said, judgements[-1]))}", flush=True)
-        _write(options.out, {"judgement": number, "seconds": seconds, "workloads": judgements[-1]})
+        if options.out:
+            append(options.out, {"judgement": number, "seconds": seconds, "workloads": judgements[-1]})
     for line in [{"environment": environment}, *summarise(judgements)] if judgements else []:
         print(json.dumps(line), flush=True)
-        _write(options.out, line)
+        if options.out:
+            append(options.out, line)
     raise SystemExit(0 if judgements else 1)
+
+
+def before(out: Path | None, labels: list[str]) -> tuple[list[list[dict[str, Any]]], dict[str, str]]:
+    """The judgements of these workloads that the file holds, and the machine of the last of them."""
+    lines = list(read([out], "judgements")) if out and out.exists() else []
+    found = [line["workloads"] for line in lines if "judgement" in line and "workloads" in line]
+    machines = [line["environment"] for line in lines if "environment" in line]
+    judged = [rows for rows in found if [Workload.model_validate(r["workload"]).label for r in rows] == labels]
+    return judged, machines[-1] if machines else {}
 
 
 def _said(row: dict[str, Any]) -> str:
@@ -92,12 +104,6 @@ def summarise(judgements: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
             line[f"{name}_interval_width"] = round(statistics.median(widths), 4)
         lines.append(line)
     return lines
-
-
-def _write(path: Path | None, line: dict[str, Any]) -> None:
-    if path:
-        with path.open("a") as stream:
-            stream.write(json.dumps(line) + "\n")
 
 
 if __name__ == "__main__":

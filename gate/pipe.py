@@ -64,8 +64,12 @@ class Child:
             self.ready(start_s)
 
     def ready(self, start_s: float = 120.0) -> dict[str, Any]:
-        """Its first line. Raises ChildFailed where it never gets that far."""
-        return self.read(start_s)
+        """Its first line. Raises ChildFailed where it never gets that far, or says there why it cannot begin."""
+        answer = self.read(start_s)
+        if answer.get("ready") is False:
+            self.kill()
+            raise ChildFailed(plain_text(str(answer.get("error", "it did not say why it cannot begin")), 4000), "start")
+        return answer
 
     def send(self, op: str, limit_s: float | None = None, **arguments: Any) -> int:
         """Send a command and return its number. Raises ChildFailed where the child is dead or does not take it."""

@@ -158,7 +158,16 @@ def main() -> None:
     def write(message: dict[str, Any]) -> None:
         print(json.dumps(message), file=out, flush=True)
 
-    referee = Referee()
+    try:
+        referee = Referee()
+    except RuntimeError as error:  # CUDA's: no device that works, or no memory left on it
+        write(
+            {
+                "ready": False,
+                "error": f"no GPU to begin with: {str(error).splitlines()[0]}; nvidia-smi says who uses it",
+            }
+        )
+        raise SystemExit(1) from None
     write({"ready": True, "environment": referee.environment})
     for line in sys.stdin:
         command = json.loads(line)

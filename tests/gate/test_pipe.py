@@ -125,6 +125,13 @@ def test_a_child_that_never_gets_ready_fails_and_is_not_left_behind(start, scrip
     assert caught.value.code == code
 
 
+def test_a_child_that_cannot_begin_says_why(start, tmp_path):
+    script = 'say({"ready": False, "error": "no GPU to begin with (CUDA error: out of memory)"})\ntime.sleep(3600)\n'
+    with pytest.raises(ChildFailed, match="no GPU to begin with") as caught:
+        start(script)
+    assert caught.value.code == "start"
+
+
 def test_a_command_to_a_dead_child_fails(start):
     child = start(READY + "sys.exit(0)\n")
     child.process.wait(10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import json
+import os
 import types
 from random import Random
 
@@ -145,6 +146,15 @@ def test_a_time_below_the_roofline_is_refused(bench):
     with pytest.raises(Refused) as caught:
         bench.measure()
     assert caught.value.finding.code == "below-roofline"
+
+
+def test_a_time_below_the_roofline_is_nobodys_fault_where_others_use_the_gpu(bench, monkeypatch):
+    bench.cost["kernel"] = 0.5
+    asked = []
+    monkeypatch.setattr(timing.nvml, "others", lambda own: asked.append(own) or [4242])
+    with pytest.raises(timing.NotAlone, match=r"took 0\.5000 ms.*needs 0\.9000 ms.*\(4242\); judge again"):
+        bench.measure()
+    assert asked[-1] == {os.getpid(), 1}
 
 
 def test_timed_outputs_that_are_added_to_are_checked_too(monkeypatch, tmp_path):
