@@ -42,8 +42,8 @@ python benchmarks/table.py benchmarks/results/*-gate.jsonl.xz benchmarks/results
   `torch._scaled_mm` for its product, cuBLAS's too, and then the pointwise rest in bf16. A dash: not measured.
 - **library**: speed-up over the best function of an installed library that does the whole job (quack's own, cuBLASLt's
   epilogues), with the fastest of four tiles where it lets one choose; timed beside the kernel admitted then: for
-  `geglu_bwd`, `gelu_bwd`, `linear_alpha_beta_residual`, `linear_bias`, `linear_bias_gelu` and `swiglu_bwd_pointwise`,
-  before the verdict here.
+  `linear_alpha_beta_residual`, `linear_bias` (but for cuBLASLt's at 4096 cubed), `linear_bias_gelu` and
+  `swiglu_bwd_pointwise`, before the verdict here.
   Liger joins no epilogue to a product but in its cross-entropy, which waits for the host: [using.md](using.md#training)
   has it inside models. coda-kernels is on no package index.
 - \\* marks a baseline that takes more than 1.3 times its own unfused roofline (of several shapes, at most of them):

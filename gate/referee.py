@@ -161,12 +161,8 @@ def main() -> None:
     try:
         referee = Referee()
     except RuntimeError as error:  # CUDA's: no device that works, or no memory left on it
-        write(
-            {
-                "ready": False,
-                "error": f"no GPU to begin with: {str(error).splitlines()[0]}; nvidia-smi says who uses it",
-            }
-        )
+        why = str(error).splitlines()[0]
+        write({"ready": False, "error": f"no GPU to begin with ({why}); nvidia-smi says who uses it"})
         raise SystemExit(1) from None
     write({"ready": True, "environment": referee.environment})
     for line in sys.stdin:
