@@ -10,7 +10,8 @@ import os
 
 OUTWARD = (
     # the network, and shared memory by other names than files
-    *("socket", "socketpair", "shmget", "shmat", "msgget", "semget", "mq_open", "memfd_create", "memfd_secret"),
+    *("socket", "socketpair", "shmget", "shmat", "shmctl", "semget", "semctl", "semop", "semtimedop", "mq_open"),
+    *("mq_unlink", "msgget", "msgctl", "msgsnd", "msgrcv", "memfd_create", "memfd_secret"),
     # other processes
     *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_getfd", "pidfd_send_signal", "kcmp"),
     *("process_madvise", "migrate_pages", "move_pages"),
@@ -38,8 +39,12 @@ SIGNALS = ("kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setsid", "s
 
 _OWNER = {"fcntl": (8, 10, 15), "ioctl": (0x8901, 0x8902)}
 """F_SETOWN, F_SETSIG, F_SETOWN_EX; FIOSETOWN, SIOCSPGRP: the kernel signals the owner of a descriptor."""
+_FILE = {"fcntl": (1024,), "ioctl": (0x40086602, 0x401C5820)}
+"""F_SETLEASE: who opens the file waits for the lease's holder; FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: its attributes."""
+_DUMPABLE = 4  # prctl: a process that is not cannot be looked into
 _INT = 0xFFFFFFFF  # of these arguments the kernel looks at no more
 _CLONE_THREAD = 0x10000
+_CLONE_FILES = 0x400
 _CLONE_NAMESPACES = 0x7E020000  # new mount, cgroup, uts, ipc, user, pid, net
 
 
@@ -74,11 +79,14 @@ def refuse(*, alone: bool, with_cuda: bool = False) -> None:
     # The flags of clone3 lie in memory, where no filter sees them; the C library falls back to clone.
     _add(rules, seccomp.ERRNO(errno.ENOSYS), "clone3")
     if alone:
-        _add(rules, denied, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _CLONE_THREAD, 0))
+        for flag in (_CLONE_THREAD, _CLONE_FILES):  # a thread's own descriptors would be counted by nobody
+            _add(rules, denied, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, 0))
         _add(rules, denied, "prlimit64", seccomp.Arg(0, seccomp.NE, 0))  # only one's own
         # abort() signals its own thread this way.
         _add(rules, denied, "tgkill", seccomp.Arg(0, seccomp.NE, os.getpid()))
-        for call, commands in _OWNER.items():
+        if not with_cuda:
+            _add(rules, denied, "prctl", seccomp.Arg(0, seccomp.MASKED_EQ, _INT, _DUMPABLE))
+        for call, commands in (*_OWNER.items(), *_FILE.items()):
             for command in commands:
                 _add(rules, denied, call, seccomp.Arg(1, seccomp.MASKED_EQ, _INT, command))
     else:

@@ -6,6 +6,7 @@ open, and threads.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -34,10 +35,11 @@ def excess(folder: Path, pidfd: int | None = None) -> str:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, however deep: Python's own way calls itself for each level, and cannot."""
-    try:
+    """Remove a folder, however deep and whatever its modes: Python's own way takes a call and a descriptor a level."""
+    with contextlib.suppress(RecursionError):
         shutil.rmtree(folder, ignore_errors=True)
-    except RecursionError:
+    if folder.exists():
+        subprocess.run(["chmod", "-R", "u+rwx", "--", str(folder)], capture_output=True)
         subprocess.run(["rm", "-rf", "--", str(folder)], capture_output=True)
 
 

@@ -78,6 +78,29 @@ def test_folders_that_are_too_deep_are_noticed_or_counted_and_always_removed(tmp
     assert not folder.exists()
 
 
+def test_what_takes_more_descriptors_than_there_are_is_removed(tmp_path):
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    deep(folder, 400)
+    script = (
+        "import pathlib, resource, sys; from codasmith.templates import watch; "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)); watch.remove(pathlib.Path(sys.argv[1]))"
+    )
+    subprocess.run([sys.executable, "-c", script, str(folder)], check=True, timeout=60)
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root needs no right to a folder")
+def test_what_may_not_be_listed_is_removed(tmp_path):
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    (folder / "closed").mkdir()
+    (folder / "closed" / "file").touch()
+    (folder / "closed").chmod(0o300)
+    watch.remove(folder)
+    assert not folder.exists()
+
+
 def test_what_has_no_name_any_more_is_counted_while_it_is_held_open(tmp_path, child, monkeypatch):
     monkeypatch.setattr(sandbox, "FOLDER", 2**20)
     pidfd = child("f = open('x', 'wb'); f.write(b'x' * (3 << 20)); f.flush(); os.unlink('x')")
