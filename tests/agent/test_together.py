@@ -75,21 +75,19 @@ def test_strategies_that_build_on_answers_ask_one_at_a_time(run, code, strategy)
 
 
 def test_when_the_time_is_up_within_a_round_the_rest_is_left_to_a_resume(task, fake_gate, tmp_path, code, scripted):
-    """Each judgement takes 0.2 s, and 0.3 s are given: after the second one the bound is exceeded."""
-
-    def slow(*args, **more):
-        time.sleep(0.2)
-        return fake_gate(*args, **more)
+    class TwoJudgementsLong(Budget):
+        def out_of_time(self, spent):
+            return len(fake_gate.judged) >= 2
 
     path, model = tmp_path / "run.jsonl", Crowd(*(code(f"tax=1.{n} {n}") for n in (30, 10, 20, 40)), together=4)
-    bounded = {"strategy": BestOfN(4), "gate": slow}
+    bounded = {"strategy": BestOfN(4), "gate": fake_gate}
     with Journal(path) as journal:
         journal.write("start", task=task.name)
-        late = loop.run(task, model, budget=Budget(minutes=0.3 / 60), journal=journal, **bounded)
+        late = loop.run(task, model, budget=TwoJudgementsLong(), journal=journal, **bounded)
     assert (late.ended, len(late.attempts), len(fake_gate.judged)) == ("minutes", 4, 2)
     with Journal(path) as journal:
         journal.write("resumed")
-        still = loop.run(task, scripted(), budget=Budget(minutes=0.3 / 60), journal=journal, **bounded)
+        still = loop.run(task, scripted(), budget=TwoJudgementsLong(), journal=journal, **bounded)
         assert (still.ended, len(fake_gate.judged)) == ("minutes", 3), "one step each time that it is called"
         result = loop.run(task, scripted(), budget=Budget(minutes=5), journal=journal, **bounded)
     assert (result.ended, len(fake_gate.judged)) == ("width", 4) and all(a.verdict for a in result.attempts)
