@@ -77,8 +77,8 @@ class Hosted:
         try:
             answer = ask_patiently(once, self.patience, on_text)
         except ModelError as error:
-            if broken and error.usage is None:
-                error.usage = Usage(dollars=0.0, broken=broken)
+            if broken:
+                error.usage = (error.usage or Usage(dollars=0.0)).model_copy(update={"broken": broken})
             raise
         usage = answer.usage.model_copy(update={"broken": broken})
         return answer.model_copy(update={"usage": usage, "seconds": time.monotonic() - began})

@@ -250,6 +250,13 @@ def test_a_stream_that_breaks_once_is_asked_from_the_start(setting, conversation
     assert heard == ["half", "more", AGAIN, "whole"]
 
 
+def test_a_refusal_after_a_stream_that_broke_tells_both_costs(setting, conversation):
+    broken = setting.api.stream(["half", "more"], last=3 if setting.name != "anthropic" else 5, end="reset")
+    model = setting.model(broken, setting.api.stream(["no"], stop=setting.api.refusal))
+    error = fails(model, conversation, lambda _: None)
+    assert (error.kind, error.usage.broken) == ("refused", 1) and error.usage.input_tokens > 0
+
+
 @pytest.mark.parametrize("end", ["reset", "silent"])
 def test_a_stream_that_breaks_twice_is_cut_off(setting, conversation, end):
     broken = setting.api.stream(["half", "more"], last=3 if setting.name != "anthropic" else 5, end=end)
