@@ -22,7 +22,7 @@ from .errors import MachineCannot, UserMistake
 
 Event = dict[str, Any]
 
-_SECRET_NAME = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$")
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IGNORECASE)
 _SHORTEST_SECRET = 8
 """Shorter values ("EMPTY", as local servers want it) are no secrets, and would be blanked inside ordinary words."""
 

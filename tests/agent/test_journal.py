@@ -86,12 +86,16 @@ def test_values_of_keys_are_never_written(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefghij")
     monkeypatch.setenv("SOME_API_KEY", 'quoted"and\\slashed')
     monkeypatch.setenv("LOCAL_API_KEY", "EMPTY")
+    monkeypatch.setenv("PGPASSWORD", "correct horse")
+    monkeypatch.setenv("openai_apikey", "staple-battery")
     path = tmp_path / "run.jsonl"
     with Journal(path) as journal:
+        assert journal.write("note", a="correct horse", b="staple-battery")["a"] == "[PGPASSWORD]"
         written = journal.write(
             "error", message="bad key sk-abcdefghij.", more=[{"k": 'x quoted"and\\slashed y'}], note="EMPTY"
         )
-    text = path.read_text()
+    first, text = path.read_text().splitlines()
+    assert "staple" not in first
     assert "sk-abcdefghij" not in text and "slashed" not in text
     assert written["message"] == "bad key [OPENAI_API_KEY]."
     assert json.loads(text)["note"] == "EMPTY"  # too short for a secret: words stay readable
