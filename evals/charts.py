@@ -111,7 +111,7 @@ def _beside(at: float, middle: float, text: str, taken: list[tuple[float, float,
 
 def log_ticks(low: float, high: float) -> list[float]:
     """Numbers 1, 2, 5, 10, ... that cover a range above zero; powers of ten alone, where those would be many."""
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 2)
+    decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)  # one more: logarithms round
     steps = [float(f"{m}e{d}") for d in decades for m in (1, 2, 5)]
     first = max(i for i, s in enumerate(steps) if s <= low)
     last = min(i for i, s in enumerate(steps) if s >= high and i > first)

@@ -194,7 +194,12 @@ def test_labels_of_models_of_equal_cost_and_score_do_not_cover_each_other():
 
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
-    [(0.03, 0.3, [0.02, 0.05, 0.1, 0.2, 0.5]), (1, 1, [1, 2]), (1e-5, 3, [1e-5, 1e-4, 1e-3, 0.01, 0.1, 1, 10])],
+    [
+        (0.03, 0.3, [0.02, 0.05, 0.1, 0.2, 0.5]),
+        (1, 1, [1, 2]),
+        (1e-5, 3, [1e-5, 1e-4, 1e-3, 0.01, 0.1, 1, 10]),
+        (999.9999999999999, 1000, [500, 1000]),  # whose logarithm is 3.0
+    ],
 )
 def test_logarithmic_ticks_cover_the_range_with_few_numbers(low, high, ticks):
     assert log_ticks(low, high) == ticks
