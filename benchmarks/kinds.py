@@ -1,4 +1,4 @@
-"""The README's table: `python benchmarks/kinds.py RECORDING ...`, verdicts by kind of kernel, and each slower shape.
+"""The README's table: `python benchmarks/kinds.py RECORDING ...`: verdicts by kind of kernel, and each slower shape.
 
 Recordings as `table.py` takes them.
 """
@@ -29,7 +29,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recordings", nargs="+", type=Path)
     verdicts = admitted(parser.parse_args().recordings)
-    print("\n".join([*table(by_kind(verdicts)), "", *slower(verdicts)]))
+    width = 100 * interval_width(verdicts)
+    print(
+        "\n".join([*table(by_kind(verdicts)), "", *slower(verdicts), f"intervals of tax: {width:.1f} % in the median"])
+    )
 
 
 def admitted(recordings: list[Path]) -> list[Verdict]:
@@ -76,6 +79,11 @@ def table(kinds: dict[str, list[Verdict]]) -> list[str]:
 def mean(rows: list[Row], ratio: str) -> float:
     """The geometric mean of a ratio over the shapes that have it."""
     return math.exp(statistics.fmean(math.log(r[ratio]["value"]) for r in rows if ratio in r))
+
+
+def interval_width(verdicts: list[Verdict]) -> float:
+    """Of the tax, as a share of it; the median over all shapes."""
+    return statistics.median((r["tax"]["high"] - r["tax"]["low"]) / r["tax"]["value"] for r in rows_of(verdicts))
 
 
 def slower(verdicts: list[Verdict]) -> list[str]:

@@ -1,11 +1,11 @@
 """A whole model trained with and without verified kernels: `python benchmarks/train.py --out FILE.json`.
 
-A Llama-style decoder of about 60M parameters learns the Python standard library's sources, byte by byte, from the
+A Llama-style decoder of 57M parameters learns the Python standard library's sources, byte by byte, from the
 same seeds and the same batches in every variant: eager, torch.compile, Liger (where it is installed), patched, and
 patched under torch.compile.
 Beside losses and times stands which kernels ran, by digest and schedule.
 Weights are bf16 with float32 masters in the optimizer.  Prints a line as it goes; writes losses and tokens a second.
-With --step-1b it measures steps of a 1B configuration at 16,384 tokens instead: time, memory, same variants.
+With --step-1b it measures steps of a 1.2B configuration at 16,384 tokens instead: time, memory, same variants.
 Runs may be spread over machines and GPUs by --only and --seeds; --merge FILE... joins their files into --out.
 With --plot it draws the losses of an earlier run's file.  --dry runs everything tiny on a CPU.
 """

@@ -3,8 +3,8 @@
 No tokenizer comes with the package, and the usual ones are downloaded at first use.  `tokens` estimates from above
 instead: a run of letters is a token for each three begun, and every digit, every other character and every line break
 with its indentation is one.  Tokenizers in use keep most words whole and join operators, so that they count less: on
-every first question of the catalogue the estimate was at least 1.41 times the count of Anthropic's tokenizer (the one
-in its Python SDK 0.38) and 1.46 times that of OpenAI's o200k_base (2026-11-29).
+every first question the estimate was at least 1.39 times the count of Anthropic's tokenizer (the one in its Python SDK
+0.38) and 1.46 times that of OpenAI's o200k_base (2026-11-30, `python benchmarks/prompt_size.py`).
 """
 
 import re
@@ -22,6 +22,8 @@ from codasmith.tasks import catalogue, load_task, program_tasks
 from codasmith.templates.schedule import SCHEDULES
 
 MOST = 12_000
+OVER = 1.39
+"""The estimate over any known count, at the least."""
 PIECES = re.compile(r"[^\W\d_]+|\d|\n\s*|[^\w\s]|_| {2,}")
 TASKS = [*catalogue().values(), *map(load_task, program_tasks())]
 LEVELS = [
@@ -67,7 +69,7 @@ def test_the_longest_question_with_attempts_stays_under_twelve_thousand_tokens(t
     shown = [Attempt(n, source=example * 40, verdict=refused) for n in (1, 2)]
     messages = conversation(longest, shown, tier=tier)
     assert len(messages) == 6
-    assert 6_000 < sum(tokens(m.content) for m in messages) / 1.41 < MOST
+    assert 6_000 < sum(tokens(m.content) for m in messages) / OVER < MOST
 
 
 def slow(task, tier):
@@ -137,4 +139,4 @@ def test_the_largest_request_of_a_weak_authors_campaign_stays_under_twelve_thous
     request = largest_request(longest, tier, scripted, tmp_path / "run.jsonl")
     said = "".join(m.content for m in request)
     assert "counters, " in said and "schedules that were dropped" in said, "the best is told in full"
-    assert sum(tokens(m.content) for m in request) / 1.41 < MOST
+    assert sum(tokens(m.content) for m in request) / OVER < MOST

@@ -145,7 +145,7 @@ def test_the_real_gate_says_the_same_twice(tmp_path, scripted):
 
 
 def test_the_campaign_in_the_documentation_is_what_its_journal_shows_and_its_task_has_not_changed():
-    path = DOCS / "results" / "search-sigmoid_gate_bwd.jsonl"
+    path = DOCS / "results" / "search-linear_silu.jsonl"
     start = json.loads(path.read_text().splitlines()[0])
     assert load_task(start["task"]).digest == start["task_digest"], "a replay would be refused"
     shown = CliRunner().invoke(app, ["journal", "show", str(path)]).stdout

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -82,10 +83,25 @@ def test_what_was_not_finished_counts_as_not_solved_and_is_named(script, run, mo
     assert len((run / "rows.jsonl").read_text().splitlines()) == sum(level < 4 for level in levels)
 
 
-def test_the_recorded_run_has_a_row_for_each_task_of_levels_1_to_3(script):
+def test_the_recording_is_of_the_published_run_and_the_documentation_says_the_same(
+    script, monkeypatch, tmp_path, capsys
+):
     (recorded,) = (ROOT / "benchmarks" / "results").glob("h200-*-builtin.jsonl")
     rows = [json.loads(line) for line in recorded.read_text().splitlines()]
     assert {r["task"] for r in rows} == {entry.name for entry in read_set()[0].tasks if entry.level < 4}
+    published = ROOT / "docs" / "results" / "evals-h200"
+    monkeypatch.setattr(sys, "argv", ["solved_alone.py", str(published), "--out", str(tmp_path / "again.jsonl")])
+    script.main()
+    assert (tmp_path / "again.jsonl").read_bytes() == recorded.read_bytes()
+    printed, page = capsys.readouterr().out, (ROOT / "docs" / "agent.md").read_text()
+    for level in (1, 2, 3):
+        told = next(line for line in printed.splitlines() if line.startswith(f"level {level}:"))
+        tasks, *counts = re.findall(r"(\d+) of (\d+) (\(\d+ %\))", told)
+        solved, near = [f"{count} {share}" for count, _, share in (tasks, *counts)]
+        same = re.search(r"(\d+) of them", told)[1]
+        assert f"| {level} | {tasks[1]} | {solved} | {near} | {same} |" in page
+    for name, first, then in re.findall(r"  (\w+): ([\d.]+) -> ([\d.]+), intervals apart", printed):
+        assert f"`{name}` {first} to {then}" in page
 
 
 def test_what_holds_no_row_is_one_sentence(script, monkeypatch, tmp_path):

@@ -1,0 +1,212 @@
+"""What README and docs/ say of measurements is what the recordings in benchmarks/results and docs/results hold."""
+
+import json
+import lzma
+import math
+import re
+import statistics
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RECORDINGS = ROOT / "benchmarks" / "results"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TOKENIZERS = ("anthropic", "o200k_base")
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven")
+
+
+def text(name):
+    return (ROOT / name).read_text()
+
+
+def rows(name):
+    data = (RECORDINGS / name).read_bytes()
+    return [json.loads(line) for line in (lzma.decompress(data) if name.endswith(".xz") else data).splitlines()]
+
+
+def mean(values):
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
+def in_thousands(number):
+    return f"{round(number, -3):,.0f}"
+
+
+def test_each_recording_is_named_with_its_command_and_used_and_none_is_linked_that_is_not_there():
+    names = {path.name for path in RECORDINGS.iterdir()}
+    listed = set(re.findall(r"`([\w.-]+\.(?:jsonl\.xz|jsonl|json|txt))`", text("benchmarks/README.md")))
+    linked = {name for page in PAGES for name in re.findall(r"benchmarks/results/([\w.-]+\w)", page.read_text())}
+    assert names == listed == linked
+
+
+def test_recordings_hold_no_path_of_the_machine_that_made_them():
+    paths = re.compile(rb"/(?:home|root|tmp|work|mnt|Users)/")
+    published = [p for p in (ROOT / "docs" / "results").rglob("*") if p.suffix in (".json", ".jsonl", ".html", ".xz")]
+    for path in [*RECORDINGS.iterdir(), *published]:
+        data = path.read_bytes()
+        assert not paths.search(lzma.decompress(data) if path.suffix == ".xz" else data), path.name
+
+
+@pytest.mark.parametrize("machine", ["cpu", "h200"])
+def test_the_attacks(machine):
+    found = rows(f"{machine}-2026-11-30-attacks.jsonl")
+    controls = [row for row in found if row["family"] == "control"]
+    expected = f"{sum(row['as_expected'] for row in found)} of {len(found)} as expected"
+    at = Counter(row["stage"] for row in found if row["outcome"] == "caught")
+    quiet = [row for row in found if row["outcome"] == "no effect"]
+    passed = (
+        f"{len(quiet)} passed without effect, {NUMBERS[sum(r in controls for r in quiet)]} of the controls among them"
+    )
+    (paragraph,) = [p for p in text("docs/trust.md").splitlines() if f"{machine}-2026-11-30-attacks.jsonl" in p]
+    assert expected in paragraph and passed in paragraph
+    assert f"{at['read']} caught at read, {at['interpret']} at interpret, {at['compile']} at compile" in paragraph
+    if machine == "cpu":
+        left = sum(row["outcome"] == "left to a GPU" for row in found)
+        assert f"{len(found) - len(controls)} attacks and {len(controls)} controls" in paragraph
+        assert f"and {left} can only be caught on a GPU" in paragraph and set(at) == {"read", "interpret", "compile"}
+    else:
+        assert at["timing"] == at["tune"] == 1 and sum(at.values()) + len(quiet) == len(found)
+        assert f"{at['numerics']} at numerics, {at['guards']} at guards, one each at timing and at tune" in paragraph
+
+
+def test_the_faults():
+    said, found = text("docs/trust.md"), rows("h200-2026-11-30-faults.jsonl")
+    first, second = found[:20], found[20:]
+    assert len(found) == 40 and len({(row["kind"], row["number"]) for row in found}) == 40
+    slowest = max(second, key=lambda row: row["well_s"])
+    assert f"well again after {slowest['well_s']:.1f} s at most, a killed compile server" in said
+    assert slowest["kind"] == "compile_server" and not any(row["wrong"] for row in second)
+    wrong = [row["wrong"] for row in first if row["wrong"]]
+    assert set(wrong) == {"the next judgement was refused (below-roofline)"}
+    most = max(row["well_s"] for row in first)
+    assert f"well again after {most:.1f} s at most, and {NUMBERS[len(wrong)]} honest judgements" in said
+    without = rows("cpu-2026-11-29-faults.jsonl")
+    most = max(row["well_s"] for row in without)
+    assert f"all {len(without)} without one: nothing lost" in said and not any(row["wrong"] for row in without)
+    assert f"well again after {most:.0f} s at most (a coordinator" in said
+
+
+def test_the_repeated_judgements():
+    (said,) = [p for p in text("docs/trust.md").splitlines() if p.startswith("Ten judgements")]
+    spreads = {}
+    for name in ("repeat", "repeat-before"):
+        judged = [row["workloads"] for row in rows(f"h200-2026-11-30-{name}.jsonl") if "judgement" in row]
+        for size, shape in enumerate(zip(*judged, strict=True)):
+            for ratio in ("tax", "over_eager"):
+                values = [row[ratio]["value"] for row in shape]
+                spreads[name, ratio, size] = f"{100 * (max(values) / min(values) - 1):.1f} %"
+                if (name, ratio) == ("repeat", "tax"):
+                    assert f"between {min(values):.3f} and {max(values):.3f}" in said
+                    assert len(values) == 10 and len({row["schedule"] for row in shape}) == 1
+    assert f"{spreads['repeat', 'tax', 0]} and {spreads['repeat', 'tax', 1]} from the smallest to the largest" in said
+    assert f"eager within {spreads['repeat', 'over_eager', 0]} and {spreads['repeat', 'over_eager', 1]}." in said
+    before = f"{spreads['repeat-before', 'tax', 0]} and {spreads['repeat-before', 'tax', 1]}"
+    assert f"eight judgements lay within {before}" in said and len(judged) == 8
+
+
+def test_the_width_of_the_intervals():
+    verdicts = rows("h200-2026-11-29-gate.jsonl.xz")
+    taxes = [row["tax"] for verdict in verdicts for row in verdict["timing"]["workloads"]]
+    width = f"{100 * statistics.median((t['high'] - t['low']) / t['value'] for t in taxes):.1f} %"
+    assert f"its interval ({width} wide in the median)" in text("README.md")
+    assert f"the tax's interval is {width} wide in the median" in text("docs/trust.md")
+    replaced = rows("h200-2026-11-29-gate-first.jsonl.xz")
+    refused = [v["status"] for v in replaced].count("refused")
+    said = f"of the {len(verdicts) + len(replaced)} recorded judgements on kernels by hand"
+    assert said in text("docs/trust.md") and refused == 2 and "two were wrong refusals" in text("docs/trust.md")
+
+
+def test_the_training_table():
+    small, large = (
+        json.loads(text(f"benchmarks/results/h200-2026-11-29-{n}.json"))["runs"] for n in ("train", "step1b")
+    )
+    speed = {v: statistics.median(r["tokens_per_second"] for r in seeds.values()) for v, seeds in small.items()}
+    finals = {v: [statistics.fmean(r["losses"][-20:]) for r in seeds.values()] for v, seeds in small.items()}
+    means = {v: statistics.fmean(f) for v, f in finals.items()}
+    steps = [large[v]["0"] for v in small]
+    lines = {
+        "57M, tokens a second (median of three seeds)": [in_thousands(s) for s in speed.values()],
+        "final loss, mean of three seeds": [f"{m:.3f}" for m in means.values()],
+        "1.2B at 16,384 tokens, forward and backward": [
+            f"{r['milliseconds']['forward and backward']:.1f} ms" for r in steps
+        ],
+        "with the optimizer's step": [f"{r['milliseconds']['step']:.1f} ms" for r in steps],
+        "peak memory": [f"{r['peak_GiB']:.1f} GiB" for r in steps],
+    }
+    said = text("docs/using.md")
+    for name, cells in lines.items():
+        assert "| " + " | ".join([name, *cells]) + " |" in said
+    spreads = [max(f) - min(f) for f in finals.values()]
+    assert f"lie {min(spreads):.2f} to {max(spreads):.2f} apart" in said
+    assert f"the variants' means {max(means.values()) - min(means.values()):.3f}" in said
+    readme = text("README.md")
+    for row in steps:
+        took = f"{row['milliseconds']['forward and backward']:.0f} ms", f"{row['peak_GiB']:.1f} GiB"
+        assert re.search(rf"{took[0]}[\w ]* and {re.escape(took[1])}", readme), took
+
+
+def test_the_readme_on_libraries_the_host_and_batch_invariance():
+    said, best = text("README.md"), {}
+    for row in rows("h200-2026-11-29-libraries.jsonl"):
+        if "over_library" in row:
+            shape = row["task"], json.dumps(row["workload"], sort_keys=True)
+            best[shape] = min(best.get(shape, row["over_library"]), row["over_library"], key=lambda r: r["value"])
+    faster, slower = sum(r["low"] > 1 for r in best.values()), sum(r["high"] < 1 for r in best.values())
+    worst = min(best, key=lambda shape: best[shape]["value"])
+    assert f"{len(best)} shapes of {len({task for task, _ in best})} tasks, bf16" in said and worst[0] == "geglu_bwd"
+    assert f"is {mean([r['value'] for r in best.values()]):.2f} times as fast in the geometric mean: " in said
+    assert f"faster on {faster} shapes, undecided on {len(best) - faster - slower}, slower on {slower}, " in said
+    assert f"and {best[worst]['value']:.2f} times as fast at the least" in said
+    (host,) = rows("h200-2026-11-29-host.jsonl")
+    part = {name: f"{value:.1f}" for name, value in host["microseconds"].items()}
+    assert f"{part['call']} microseconds, and {part['call with gradient']} where a gradient is wanted" in said
+    assert f"the linked kernel alone, {part['bare linked call']}, " in said
+    _, outside = rows("h200-2026-11-29-operator.jsonl")
+    took = {name: f"{value:.2f} ms" for name, value in outside["milliseconds"].items()}
+    assert (
+        f"{took['operator']}, against {took['torch.compile']} for torch.compile and {took['eager']} as written" in said
+    )
+    costs = [row for row in rows("h200-2026-11-29-batch_invariance.jsonl") if "cost" in row]
+    most = {m: max(100 * (r["cost"] - 1) for r in costs if r["sizes"]["M"] == m) for m in (1024, 4096, 16384)}
+    assert f"costs {100 * (mean([r['cost'] for r in costs]) - 1):.0f} % in the geometric mean over {len(costs)}" in said
+    assert f"{most[1024]:.0f} % at worst, at 1024 rows, {most[4096]:.0f} % at most at 4096, {most[16384]:.1f} %" in said
+    assert max(costs, key=lambda r: r["cost"])["sizes"]["M"] == 1024
+
+
+def test_the_published_evals():
+    said, folder = text("docs/evals.md"), ROOT / "docs" / "results" / "evals-h200"
+    found = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    by_hand = [row for row in found if row["model"] == "hand-written"]
+    scripted = [row for row in found if row["model"].startswith("command:")]
+    assert f"All {len(found)} samples were made" in said and len(found) == 4 * len(by_hand)
+    assert f"passed on all {sum(row['status'] == 'passed' for row in by_hand)} tasks" in said and len(by_hand) == 80
+    (score,) = [s for s in json.loads((folder / "results.json").read_text())["scores"] if s["model"] == "hand-written"]
+    speedup = mean([row["speedup"] for row in by_hand])
+    assert speedup == pytest.approx(score["speedup_all"]["value"])
+    assert (
+        f"{speedup:.2f} times as fast as the better of eager and torch.compile "
+        f"({score['speedup_all']['low']:.2f} to {score['speedup_all']['high']:.2f})"
+    ) in said
+    share = 100 * sum(row["status"] == "passed" for row in scripted) / len(scripted)
+    assert f"the scripted model on {share:.0f} %" in said
+    judged = {(row["task"], a["tax"]) for row in found for a in row["attempts"] if a["tax"]}
+    assert f"Behind the rows stand {len(judged)} judgements" in said
+    assert f"of the {len(judged)} judgements of [the published evals]" in text("docs/trust.md")
+
+
+def test_the_sizes_of_questions():
+    said, found = text("docs/agent.md"), rows("cpu-2026-11-30-prompt_size.jsonl")
+    for level in (1, 2, 3, 4):
+        tiers = [row for row in found if row["level"] == level]
+        cells = [f"{row['anthropic']['request']:,}, {row['o200k_base']['request']:,}" for row in tiers]
+        assert "| " + " | ".join([str(level), *cells, *["-"] * (2 - len(cells))]) + " |" in said
+    one = [row for row in found if row["level"] < 4]
+    first = {
+        (t, n): max(r[n]["first"] for r in one if r["tier"] == t) for t in ("closed", "cutedsl") for n in TOKENIZERS
+    }
+    claude, o200k = TOKENIZERS
+    assert f"at most {first['closed', claude]:,} tokens in the closed tier and {first['cutedsl', claude]:,}" in said
+    assert f"{first['closed', o200k]:,} and {first['cutedsl', o200k]:,} by OpenAI's o200k_base" in said
+    assert f"up to {found[-1][claude]['first']:,} and {found[-1][o200k]['first']:,}" in said
