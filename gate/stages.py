@@ -20,7 +20,7 @@ from ..templates.compile import Compiled, Compiler
 from ..templates.program import interpret
 from ..templates.schedule import Schedule
 from .compile import compile_stage
-from .far import far_workloads
+from .far import DOWN, far_down, far_workloads
 from .interpret import ACCEPT, difference
 from .patterns import diagnose
 from .read import read_stage
@@ -59,8 +59,8 @@ def interpret_program(task: ProgramTask, graphs: dict[str, Graph]) -> StageResul
     started = time.perf_counter()
     largest = dict.fromkeys(task.outputs, 0.0)
     finding = None
-    for words, workload, inputs in _cases(task, graphs):
-        finding = _compare(task, graphs, workload, inputs, words, largest)
+    for words, workload, inputs, asked in _cases(task, graphs):
+        finding = _compare(task, asked, workload, inputs, words, largest)
         if finding:
             break
     note = f"agrees with the reference in float64 on {_WORKLOADS} workloads"
@@ -106,17 +106,28 @@ def compile_program(
     return _result("compile", started, finding, note, data), {stage: kept for stage, (_, kept) in done.items()}
 
 
-def _cases(task: ProgramTask, graphs: dict[str, Graph]) -> Iterator[tuple[str, Workload, Inputs]]:
-    """The workloads, the first with one input exchanged after the other, and far ones where they can matter."""
+def _cases(task: ProgramTask, graphs: dict[str, Graph]) -> Iterator[tuple[str, Workload, Inputs, dict[str, Graph]]]:
+    """The workloads, the first with one input exchanged after the other, and far ones where they can matter, each with
+    the graphs to ask."""
     workloads = task.correctness_workloads()[:_WORKLOADS]
     for workload in workloads:
-        yield "", workload, cast(draw(task, workload), torch.float64)
+        yield "", workload, cast(draw(task, workload), torch.float64), graphs
     first = cast(draw(task, workloads[0]), torch.float64)
     other = cast(draw(task, workloads[0].model_copy(update={"seed": workloads[0].seed + 1000})), torch.float64)
     for name in task.tensors:
-        yield f" when {name} changes", workloads[0], {**first, name: other[name]}
+        yield f" when {name} changes", workloads[0], {**first, name: other[name]}, graphs
     for workload in far_workloads(task, graphs.values()):
-        yield "", workload, cast(draw(task, workload), torch.float64)
+        inputs = cast(draw(task, workload), torch.float64)
+        yield "", workload, inputs, graphs
+        for moved in _far_down(task, graphs) if workload.sizes[str(task.m.symbol)] < min(DOWN) else ():
+            yield " when its row changes", workload, inputs, {**graphs, **moved}
+
+
+def _far_down(task: ProgramTask, graphs: dict[str, Graph]) -> list[dict[str, Graph]]:
+    """By DOWN, the epilogues that ask for their row, far below it; of the products whose rows are the program's."""
+    own = {stage: graph for stage, graph in graphs.items() if task.parts[stage].m.symbol == task.m.symbol}
+    moved = {stage: found for stage, graph in own.items() if (found := far_down(task, graph))}
+    return [dict(zip(moved, row, strict=True)) for row in zip(*moved.values(), strict=True)]
 
 
 def _compare(

@@ -75,6 +75,13 @@ def test_a_mistake_is_told_with_its_stage(old, new, stage, message):
     assert result.stage == stage and re.search(message, str(result.finding)), result.finding
 
 
+def test_a_program_that_is_wrong_in_a_late_corner_only_is_refused():
+    late = "late = (row_index(acc) > 20000.0) & (column_index(acc) > 20000.0)\n    "
+    wrong = source_of("mlp_gelu").replace("import ", "import column_index, row_index, where, ")
+    wrong = wrong.replace('return {"y": acc + b_down}', late + 'return {"y": where(late, 0.0, acc + b_down)}')
+    assert "when its row changes" in refused("mlp_gelu", wrong).finding.message
+
+
 def test_an_operand_that_a_stage_leaves_out_is_found_by_its_output():
     wrong = (
         source_of("linear_cross_entropy").replace("select(acc, target)", "row_max(acc)").replace("select", "row_max")
