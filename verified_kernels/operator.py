@@ -20,7 +20,8 @@ from ..tasks.quantise import FP8
 from . import gradient, inductor, unfused
 from .assembly import Launch
 from .errors import InputError
-from .runner import Plan, Runner, returned
+from .plan import Plan, returned
+from .runner import Runner
 from .sizes import Value, check_devices, check_kinds, sizes_of
 from .store import Entry
 from .watched import compiling, refuse_transforms

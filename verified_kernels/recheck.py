@@ -27,7 +27,7 @@ from .record import CompiledObject, Evidence
 from .store import Entry, now
 
 if TYPE_CHECKING:
-    from .runner import Kernel
+    from .plan import Kernel
 
 LOCK_SECONDS = 120.0
 DRIVER_FILE = Path("/proc/driver/nvidia/version")

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any, Protocol
 
 import torch
 
@@ -26,43 +24,16 @@ from . import cache as libraries
 from . import choice, recheck, unfused
 from .assembly import Assembled, joined, whole
 from .errors import FallbackWarning, OutsideDomain, RegistryError
+from .plan import Fresh, Kernel, Plan, returned
 from .rebuild import possible, rebuilt
 from .record import CompiledObject, Evidence, Measure
-from .sizes import Value, check_devices, check_dtypes, sizes_of
+from .sizes import Value, check_devices, check_dtypes, overlap, sizes_of
 from .store import Entry
 from .twin import Twin
 from .watched import ALIGNED, guard, never, watched
 
 REMEMBERED = 4096  # decisions kept; a server that sees ever new shapes must not grow without bound
 PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
-
-Fresh = tuple[torch.Tensor, ...]
-"""The new outputs, in the task's order, without those accumulated in place."""
-
-
-class Kernel(Protocol):
-    """What `templates.launch.Kernel` offers: a launch on the current stream."""
-
-    signature: Signature
-
-    def bound(self, inputs: dict[str, Any]) -> Callable[[tuple[Value, ...]], Fresh]: ...
-
-
-@dataclass(slots=True)
-class Plan:
-    """What to do with inputs of one kind: launch a kernel, or run the reference for a reason."""
-
-    launch: Callable[[tuple[Value, ...]], Fresh] | None
-    reason: str = ""
-    """Why it is the reference."""
-    preferred: bool = False
-    """Whether that is because the reference is faster, which nobody need be warned of."""
-    chosen: str = ""
-    """The kernel, in words."""
-    differentiable: bool = False
-    """Whether some input asks for a gradient."""
-    guard: Callable[..., bool] = never
-    """Whether values are of this plan's kind and nothing watches the call; made when the plan is met again."""
 
 
 @dataclass
@@ -106,7 +77,7 @@ class Runner:
         """Why a kernel may not write these in place: memory that it reads too. "" if it may; a kind does not say."""
         for place in self._written:
             for other in self._places:
-                if other != place and _overlap(values[place], values[other]):
+                if other != place and overlap(values[place], values[other]):
                     one, two = (list(self.task.tensors)[i] for i in (place, other))
                     return f"{one}, which is written in place, shares memory with {two}; give it memory of its own"
         return ""
@@ -310,17 +281,6 @@ class Runner:
         if not self._warned:
             self._warned = True
             warnings.warn(f"{self.task.name} runs its unfused reference: {reason}", FallbackWarning, stacklevel=2)
-
-
-def returned(fresh: Fresh) -> torch.Tensor | Fresh | None:
-    """New outputs as an operator returns them: where there are none, PyTorch's dispatcher wants None."""
-    return (fresh[0] if len(fresh) == 1 else fresh) if fresh else None
-
-
-def _overlap(one: torch.Tensor, two: torch.Tensor) -> bool:
-    """Whether two contiguous tensors share a byte."""
-    start, other = one.data_ptr(), two.data_ptr()
-    return start < other + two.nbytes and other < start + one.nbytes
 
 
 def _no_hopper(device: torch.device) -> str | None:

@@ -50,6 +50,12 @@ def check_devices(task: Task, values: Sequence[Value]) -> None:
         raise InputError(f"{task.name}: the tensors are on different devices ({listed}); move them to one")
 
 
+def overlap(one: torch.Tensor, two: torch.Tensor) -> bool:
+    """Whether two contiguous tensors share a byte."""
+    start, other = one.data_ptr(), two.data_ptr()
+    return start < other + two.nbytes and other < start + one.nbytes
+
+
 def sizes_of(task: Task, values: Sequence[Value]) -> dict[str, int]:
     """Each symbol's size, from the values of the task's tensors in order.
 
