@@ -144,10 +144,11 @@ def test_the_real_gate_says_the_same_twice(tmp_path, scripted):
     assert len({a.now.finding.code for a in found.attempts}) == 3
 
 
-def test_the_campaign_in_the_documentation_is_what_its_journal_shows_and_its_task_has_not_changed():
-    path = DOCS / "results" / "search-linear_silu.jsonl"
+@pytest.mark.parametrize("journal", ["tracer-rmsnorm_swiglu.jsonl", "search-linear_silu.jsonl"])
+def test_a_campaign_in_the_documentation_is_what_its_journal_shows_and_its_task_has_not_changed(journal):
+    path = DOCS / "results" / journal
     start = json.loads(path.read_text().splitlines()[0])
     assert load_task(start["task"]).digest == start["task_digest"], "a replay would be refused"
     shown = CliRunner().invoke(app, ["journal", "show", str(path)]).stdout
     lines = [line.rstrip() for line in shown.rstrip().splitlines()]
-    assert len(lines) > 25 and "\n".join(lines) in (DOCS / "agent.md").read_text()
+    assert len(lines) > 20 and "\n".join(lines) in (DOCS / "agent.md").read_text()

@@ -5,6 +5,7 @@ import lzma
 import math
 import re
 import statistics
+import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -194,6 +195,13 @@ def test_the_published_evals():
     judged = {(row["task"], a["tax"]) for row in found for a in row["attempts"] if a["tax"]}
     assert f"Behind the rows stand {len(judged)} judgements" in said
     assert f"of the {len(judged)} judgements of [the published evals]" in text("docs/trust.md")
+
+
+def test_the_campaign_shown_is_one_of_the_published_run():
+    results = ROOT / "docs" / "results"
+    with tarfile.open(results / "evals-h200" / "journals.tar.xz") as archive:
+        (name,) = [n for n in archive.getnames() if re.search(r"/builtin-search-\w+/linear_silu-closed-1\.jsonl$", n)]
+        assert archive.extractfile(name).read() == (results / "search-linear_silu.jsonl").read_bytes()
 
 
 def test_the_sizes_of_questions():
