@@ -33,21 +33,24 @@ class Swap:
     child: str
     original: Any
     made: nn.Module
-    give: Callable[[], None]
-    """Takes the original's weights away where the new module holds them: each weight is held once."""
-    restore: Callable[[], None]
+    give: Callable[[Any, Any], None]
+    """Takes the original's weights away where the new module holds them: each weight is held once.
+
+    It is told both, so that it holds neither: a copied model has copies of them.
+    """
+    restore: Callable[[Any, Any], None]
     """Puts the weights, as they are now, back into the original."""
     norm: tuple[str, nn.Module] | None = None
     """The norm that moved into the replacement, by its name in the owner."""
 
     def put(self) -> None:
-        self.give()
+        self.give(self.original, self.made)
         setattr(self.owner, self.child, self.made)
         if self.norm is not None:
             setattr(self.owner, self.norm[0], nn.Identity())
 
     def take_back(self) -> None:
-        self.restore()
+        self.restore(self.original, self.made)
         self.original.train(self.made.training)
         setattr(self.owner, self.child, self.original)
         if self.norm is not None:
@@ -74,13 +77,15 @@ def gated_mlp(owner: nn.Module, child: str, mlp: Any, norm: tuple[str, Any] | No
     if why:
         return why
 
-    def give() -> None:  # gate and up become views of the joined weight
-        mlp.gate_proj.weight.data, mlp.up_proj.weight.data = made.gate_up_weight.data.chunk(2)
+    return Swap(owner, child, mlp, made, _give_mlp, _restore_mlp, norm)
 
-    def restore() -> None:
-        _fill(zip((mlp.gate_proj, mlp.up_proj), made.gate_up_weight.data.chunk(2), strict=True))
 
-    return Swap(owner, child, mlp, made, give, restore, norm)
+def _give_mlp(mlp: Any, made: Any) -> None:  # gate and up become views of the joined weight
+    mlp.gate_proj.weight.data, mlp.up_proj.weight.data = made.gate_up_weight.data.chunk(2)
+
+
+def _restore_mlp(mlp: Any, made: Any) -> None:
+    _fill(zip((mlp.gate_proj, mlp.up_proj), made.gate_up_weight.data.chunk(2), strict=True))
 
 
 def qknorm_attention(owner: nn.Module, child: str, attention: Any) -> Swap | str:
@@ -90,9 +95,7 @@ def qknorm_attention(owner: nn.Module, child: str, attention: Any) -> Swap | str
         return why
     shape = _shape(attention, 0, _eps(attention.q_norm))
     made = QKNormAttention(shape, getattr(attention, "layer_idx", 0), device="meta")
-    parts = {"q_weight": attention.q_proj, "k_weight": attention.k_proj}
-    parts |= {"q_gamma": attention.q_norm, "k_gamma": attention.k_norm}
-    for name, module in parts.items():
+    for name, module in _turned(attention).items():
         weight = to_pairs(module.weight.detach(), made.head_dim)
         setattr(made, name, nn.Parameter(weight, requires_grad=module.weight.requires_grad))
     made.v_proj, made.o_proj = attention.v_proj, attention.o_proj
@@ -106,14 +109,23 @@ def qknorm_attention(owner: nn.Module, child: str, attention: Any) -> Swap | str
     if why:
         return why
 
-    def give() -> None:
-        for module in parts.values():
-            module.weight.data = module.weight.data.new_empty(0)
+    return Swap(owner, child, attention, made, _give_attention, _restore_attention)
 
-    def restore() -> None:
-        _fill((module, from_pairs(getattr(made, name).data, made.head_dim)) for name, module in parts.items())
 
-    return Swap(owner, child, attention, made, give, restore)
+def _turned(attention: Any) -> dict[str, Any]:
+    """What of an attention has another order of rows in a QKNormAttention, by the name there."""
+    found = {"q_weight": attention.q_proj, "k_weight": attention.k_proj}
+    return found | {"q_gamma": attention.q_norm, "k_gamma": attention.k_norm}
+
+
+def _give_attention(attention: Any, made: Any) -> None:
+    for module in _turned(attention).values():
+        module.weight.data = module.weight.data.new_empty(0)
+
+
+def _restore_attention(attention: Any, made: Any) -> None:
+    turned = _turned(attention).items()
+    _fill((module, from_pairs(getattr(made, name).data, made.head_dim)) for name, module in turned)
 
 
 def looks_like_llama(layers: nn.Module) -> bool:
@@ -141,23 +153,22 @@ def llama_layers(owner: nn.Module, child: str, layers: Any) -> Swap | str:
         if isinstance(block, str):
             return f"layer {i}: {block}"
         blocks.append(block)
-    made = LlamaLayers(blocks)
+    return Swap(owner, child, layers, LlamaLayers(blocks), _give_layers, _restore_layers)
 
-    def give() -> None:
-        for block, layer in zip(blocks, layers, strict=True):
-            layer.mlp.gate_proj.weight.data, layer.mlp.up_proj.weight.data = block.mlp.gate_up_weight.data.chunk(2)
-            for name in PROJECTIONS[:3]:
-                weight = getattr(layer.self_attn, name).weight
-                weight.data = weight.data.new_empty(0)
 
-    def restore() -> None:
-        for block, layer in zip(blocks, layers, strict=True):
-            halves = block.mlp.gate_up_weight.data.chunk(2)
-            _fill(zip((layer.mlp.gate_proj, layer.mlp.up_proj), halves, strict=True))
-            parts = split_weight(block.self_attn, block.self_attn.qkv_weight.data)
-            _fill(zip((getattr(layer.self_attn, n) for n in PROJECTIONS[:3]), parts, strict=True))
+def _give_layers(layers: Any, made: LlamaLayers) -> None:
+    for block, layer in zip(made.blocks, layers, strict=True):
+        _give_mlp(layer.mlp, block.mlp)
+        for name in PROJECTIONS[:3]:
+            weight = getattr(layer.self_attn, name).weight
+            weight.data = weight.data.new_empty(0)
 
-    return Swap(owner, child, layers, made, give, restore)
+
+def _restore_layers(layers: Any, made: LlamaLayers) -> None:
+    for block, layer in zip(made.blocks, layers, strict=True):
+        _restore_mlp(layer.mlp, block.mlp)
+        parts = split_weight(block.self_attn, block.self_attn.qkv_weight.data)
+        _fill(zip((getattr(layer.self_attn, n) for n in PROJECTIONS[:3]), parts, strict=True))
 
 
 def _block(layer: Any, index: int) -> LlamaBlock | str:

@@ -1,5 +1,7 @@
 """What patching leaves as it is, and why: hooks, shared and quantised weights, other attention; and what it keeps."""
 
+import copy
+
 import pytest
 import torch
 from codasmith.verified_kernels.modules import LlamaLayers
@@ -149,6 +151,21 @@ def test_models_of_transformers_answer_the_same_and_come_back(name, changes, kep
         assert list(after) == list(before) and all(torch.equal(after[key], value) for key, value in before.items())
         assert torch.equal(model(TOKENS).logits, expected)
         assert (model.lm_head.weight is model.model.embed_tokens.weight) == tied_here
+
+
+@pytest.mark.parametrize("name", ["Llama", "Qwen3"])
+def test_a_copy_of_a_patched_model_comes_back_by_itself(name):
+    model = made(name)
+    with torch.no_grad():
+        expected = model(TOKENS).logits
+        patch(model)
+        patched = model(TOKENS).logits
+        other = copy.deepcopy(model)
+        unpatch(other)
+        assert torch.equal(other(TOKENS).logits, expected)
+        assert torch.equal(model(TOKENS).logits, patched)
+        unpatch(model)
+        assert torch.equal(model(TOKENS).logits, expected)
 
 
 def test_a_hooked_layer_of_llama_keeps_the_stack_apart():
