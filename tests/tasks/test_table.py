@@ -41,6 +41,13 @@ def library_row(verdict, row, over, share):
     }
 
 
+def test_the_document_is_the_page_of_the_present_recordings(monkeypatch, capsys):
+    libraries = RECORDING.with_name("h200-2026-11-29-libraries.jsonl")
+    monkeypatch.setattr("sys.argv", ["table.py", str(RECORDING), str(libraries)])
+    table.main()
+    assert capsys.readouterr().out == (ROOT / "docs" / "kernels.md").read_text()
+
+
 def test_one_row_a_kernel_with_geometric_means_and_one_a_shape(verdicts):
     one = next(v for v in verdicts if v["task"] == "linear_lse")
     page = table.page([one], [], ["recording"])
