@@ -44,6 +44,9 @@ class Entry:
         """Such as "rmsnorm_swiglu/1a2b3c4d5e6f"."""
         return f"{self.record.task}/{self.record.digest[:12]}"
 
+    def __repr__(self) -> str:
+        return f"<entry {self.name}, {self.record.tier}, {' and '.join(self.record.storages)}>"
+
     @property
     def folders(self) -> dict[str, Path]:
         """By storage dtype, where its evidence and its objects lie."""

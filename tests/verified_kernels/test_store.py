@@ -52,6 +52,7 @@ def test_the_digest_covers_source_and_task_but_not_the_dtype(task, sample, evalu
     same = admit(evaluation(task, storage="fp16"), task, author="hand-written")
     assert first.record.digest == same.record.digest != other.record.digest
     assert same.record.storages == ("bf16", "fp16") and len(same.record.objects) == 4
+    assert repr(same) == f"<entry {same.name}, closed, bf16 and fp16>"
     elsewhere = admit(evaluation(sample("sample_alias")), sample("sample_alias"), author="hand-written")
     assert elsewhere.record.digest != first.record.digest
 
