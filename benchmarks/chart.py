@@ -56,7 +56,9 @@ def draw(kinds: dict[str, list[Row]], image: Path) -> None:
     for panel, (name, (measure, limits, more)) in zip(panels, PANELS.items(), strict=True):
         for kind, rows in kinds.items():
             values = [v for r in rows if (v := measure(r)) is not None]
-            panel.step(*steps(values, more), where="post", color=COLOURS[kind], label=f"{kind} ({len(values)})")
+            panel.step(
+                *steps(values, more), where="post", color=COLOURS.get(kind, "#555555"), label=f"{kind} ({len(values)})"
+            )
         panel.axvline(1, color="grey", linewidth=0.8)
         panel.set(xlabel=name, xlim=limits, ylim=(0, 101))
         panel.grid(alpha=0.25)

@@ -52,7 +52,7 @@ def by_kind(verdicts: list[Verdict]) -> dict[str, list[Verdict]]:
     found: dict[str, list[Verdict]] = {kind: [] for kind in KINDS}
     for verdict in verdicts:
         program = isinstance(known.get(verdict["task"]), ProgramTask)
-        found[key(verdict)[2] + ", programs" * program].append(verdict)
+        found.setdefault(key(verdict)[2] + ", programs" * program, []).append(verdict)
     return {kind: some for kind, some in found.items() if some}
 
 
@@ -61,8 +61,8 @@ def rows_of(verdicts: list[Verdict]) -> list[Row]:
 
 
 def table(kinds: dict[str, list[Verdict]]) -> list[str]:
-    by_name = {KINDS[kind]: rows_of(verdicts) for kind, verdicts in kinds.items()}
-    counted = {KINDS[kind]: len(verdicts) for kind, verdicts in kinds.items()}
+    by_name = {KINDS.get(kind, kind): rows_of(verdicts) for kind, verdicts in kinds.items()}
+    counted = {KINDS.get(kind, kind): len(verdicts) for kind, verdicts in kinds.items()}
     lines = {
         "kernels, shapes": [f"{counted[name]}, {len(rows)}" for name, rows in by_name.items()],
         "tax over the bare GEMM (1.00: the epilogue is free)": [f"{mean(r, 'tax'):.3f}" for r in by_name.values()],
