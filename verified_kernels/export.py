@@ -31,9 +31,10 @@ from .store import GRAPH, GRAPHS, RECORD, SOURCE, TASK, Entry
 from .twin import pair
 
 VARIANT = "torch-cuda"
+# None is named like a module of Python's: the folder may stand on sys.path.
 VENDORED = {
     "templates": ("launch.py", "bound.py", "link.py"),
-    "verified_kernels.exported": ("operator.py", "choice.py", "stages.py", "signature.py"),
+    "verified_kernels.exported": ("operation.py", "choice.py", "stages.py", "signature.py"),
 }
 SPEC, BACKWARD = "spec.json", "backward.json"
 
@@ -230,7 +231,7 @@ _INIT = '''"""{doc}"""
 
 from pathlib import Path
 
-from .operator import Operator
+from .operation import Operator
 from .reference import {name} as _reference
 
 {name} = Operator(Path(__file__).parent, _reference)
@@ -243,7 +244,7 @@ _INIT_BOTH = '''"""{doc}"""
 from pathlib import Path
 
 from .backward import {name}_bwd as _backward
-from .operator import Operator
+from .operation import Operator
 from .reference import {name} as _reference
 
 {name}_bwd = Operator(Path(__file__).parent, _backward, "backward.json")

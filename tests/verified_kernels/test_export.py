@@ -47,6 +47,20 @@ def shipped(monkeypatch):
     monkeypatch.setattr(store, "SHIPPED", SHIPPED)
 
 
+def test_a_package_first_on_the_path_hides_no_module_of_python_or_torch(shipped, tmp_path):
+    folder = export("mlp_swiglu", tmp_path)
+    build = folder / "build/torch-cuda"
+    names = {path.stem for path in build.glob("*.py")} | {path.name for path in build.iterdir() if path.is_dir()}
+    assert not names & sys.stdlib_module_names
+    program = (
+        "import codasmith_mlp_swiglu as kernel; print(kernel.__all__, kernel.mlp_swiglu.twin is kernel.mlp_swiglu_bwd)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env={"PYTHONPATH": str(build)}
+    )
+    assert said.stdout == "['mlp_swiglu', 'mlp_swiglu_bwd'] True\n", said.stderr
+
+
 def test_the_package_answers_by_its_reference_where_no_kernel_runs(shipped, tmp_path):
     folder = export("linear_swiglu", tmp_path)
     said = alone(
