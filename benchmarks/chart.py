@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from kinds import admitted, by_kind, rows_of
-from table import Row, unfused
+from kinds import by_kind, rows_of
+from table import Row, admitted, recorded, unfused
 
 
 def over_compile(row: Row) -> float | None:
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("recordings", nargs="+", type=Path)
     parser.add_argument("--out", type=Path, required=True, metavar="IMAGE")
     options = parser.parse_args()
-    kinds = by_kind(admitted(options.recordings))
+    kinds = by_kind(admitted(recorded(options.recordings)))
     draw({kind: rows_of(verdicts) for kind, verdicts in kinds.items()}, options.out)
 
 

@@ -6,7 +6,6 @@ Recordings as `table.py` takes them.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from codasmith.tasks import ProgramTask, shipped
-from table import KEPT, Row, Verdict, key, text
+from table import Row, Verdict, admitted, key, recorded
 
 KINDS = {
     "bf16": "bf16, one product",
@@ -28,22 +27,11 @@ ANSWERS = ("faster", "undecided", "slower")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recordings", nargs="+", type=Path)
-    verdicts = admitted(parser.parse_args().recordings)
+    verdicts = admitted(recorded(parser.parse_args().recordings))
     width = 100 * interval_width(verdicts)
     print(
         "\n".join([*table(by_kind(verdicts)), "", *slower(verdicts), f"intervals of tax: {width:.1f} % in the median"])
     )
-
-
-def admitted(recordings: list[Path]) -> list[Verdict]:
-    """The newest admitted verdict on each kernel. Ends the program where there is none, or no such file."""
-    if missing := [str(path) for path in recordings if not path.is_file()]:
-        raise SystemExit(f"no such file: {', '.join(missing)}; pass recordings of admit.py")
-    lines = [json.loads(line) for path in recordings for line in text(path).splitlines()]
-    found = {key(v): v for v in lines if v.get("status") in KEPT and v["timing"].get("workloads")}
-    if not found:
-        raise SystemExit("no admitted verdict in the files given; pass benchmarks/results/*-gate.jsonl.xz")
-    return list(found.values())
 
 
 def by_kind(verdicts: list[Verdict]) -> dict[str, list[Verdict]]:

@@ -70,14 +70,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recordings", nargs="+", type=Path)
     paths: list[Path] = parser.parse_args().recordings
+    lines = recorded(paths)
+    print(page(admitted(lines), [r for r in lines if "library" in r], [p.name for p in paths]))
+
+
+def recorded(paths: list[Path]) -> list[dict[str, Any]]:
+    """All lines. Ends the program where a file is missing."""
     if missing := [str(path) for path in paths if not path.is_file()]:
         raise SystemExit(f"no such file: {', '.join(missing)}; pass recordings of admit.py and of libraries.py")
-    lines = [json.loads(line) for path in paths for line in text(path).splitlines()]
-    verdicts = {key(v): v for v in lines if v.get("status") in KEPT and v["timing"].get("workloads")}
-    libraries = [r for r in lines if "library" in r]
-    if not verdicts:
+    return [json.loads(line) for path in paths for line in text(path).splitlines()]
+
+
+def admitted(lines: list[dict[str, Any]]) -> list[Verdict]:
+    """The newest admitted verdict on each kernel. Ends the program where there is none."""
+    found = {key(v): v for v in lines if v.get("status") in KEPT and v["timing"].get("workloads")}
+    if not found:
         raise SystemExit("no admitted verdict in the files given; pass benchmarks/results/*-gate.jsonl.xz")
-    print(page(list(verdicts.values()), libraries, [p.name for p in paths]))
+    return list(found.values())
 
 
 def text(recording: Path) -> str:

@@ -22,7 +22,7 @@ def test_shares_count_what_is_no_worse():
 
 @pytest.fixture(scope="module")
 def verdicts():
-    return chart.admitted([ROOT / "benchmarks" / "results" / "h200-2026-11-29-gate.jsonl.xz"])
+    return chart.admitted(chart.recorded([ROOT / "benchmarks" / "results" / "h200-2026-11-29-gate.jsonl.xz"]))
 
 
 def test_every_shape_is_of_one_kind_by_dtype_and_whether_it_is_a_programs(verdicts):
