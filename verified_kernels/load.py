@@ -125,6 +125,6 @@ def find(name: str) -> Entry:
 
 def _unknown(title: str) -> str:
     known = sorted({*shipped(), *(e.record.task for e in scan()[0])})
-    near = difflib.get_close_matches(title, known, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known) or 'none yet'}"
+    near = difflib.get_close_matches(title, known, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}?" if near else "the names: codasmith kernels list"
     return f"nothing is called {title!r}; {hint}"

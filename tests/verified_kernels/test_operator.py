@@ -341,6 +341,8 @@ def test_names_are_found_or_the_nearest_is_suggested(sample, evaluation):
         load("sample_select/0000")
     with pytest.raises(UnknownKernel, match="did you mean rmsnorm_swiglu"):
         load("rmsnorm_swigl")
+    with pytest.raises(UnknownKernel, match="'nosuch'; the names: codasmith kernels list"):
+        load("nosuch")
 
 
 def test_without_a_kernel_strict_raises(sample):
