@@ -80,7 +80,7 @@ def _removed(pid: int, folder: Path) -> int:
         lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
     except OSError:
         lines = []
-    inodes = {line.split()[4] for line in lines if line.endswith(" (deleted)") and f" {folder}/" in line}
+    inodes = {line.split()[4] for line in lines if line.endswith(" (deleted)") and f" {folder.resolve()}/" in line}
     return size + len(inodes) * sandbox.FILE
 
 

@@ -117,6 +117,8 @@ def test_what_is_only_mapped_any_more_counts_as_the_largest_file_that_may_be(tmp
     assert watch.excess(tmp_path, child(one.format(1))) == ""
     both = child("; ".join((one.format(1), one.format(2))))
     assert "MiB of files" in watch.excess(tmp_path, both)
+    (tmp_path / "cache").symlink_to(tmp_path)
+    assert "MiB of files" in watch.excess(tmp_path / "cache", both), "the kernel names it without links"
 
 
 def test_threads_are_counted_in_all_that_a_job_has_started(tmp_path, child, monkeypatch):
