@@ -40,7 +40,14 @@ def load(name: str | Path | Task, strict: bool = False, *, batch_invariant: bool
     runner = Runner(task, tuple(entries), strict=strict, batch_invariant=batch_invariant, missing=missing)
     runner.twin = _twin(task, strict, batch_invariant) if entries else None
     variant = f"_{pin}" * bool(pin) + "_strict" * strict + "_batch_invariant" * batch_invariant
-    return register(task, runner, variant)
+    operator = register(task, runner, variant)
+    operator.name = f"{task.name}/{pin}" if pin else _name(task)
+    return operator
+
+
+def _name(task: Task) -> str:
+    """By which `load` finds the task again, in another process too."""
+    return task.name if shipped_task(task.name) is task else f"{task.path}:{task.name}"
 
 
 def _twin(task: Task, strict: bool, batch_invariant: bool) -> Twin | None:

@@ -43,6 +43,8 @@ class Operator:
 
     def __init__(self, task: Task, qualified: str, runner: Runner):
         self.task, self.qualified, self._runner = task, qualified, runner
+        self.name = task.name
+        """What `load` was asked for."""
         self.overload = getattr(getattr(torch.ops, NAMESPACE), qualified).default
         self._names = tuple(task.tensors)
         self._pick = itemgetter(*self._names)  # a task has two operands at least, so this gives a tuple
@@ -139,9 +141,19 @@ class Operator:
     def __deepcopy__(self, memo: dict) -> Operator:
         return self  # a copied model calls the same kernel
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickled model loads its kernels anew, by their names."""
+        return _loaded, (self.name, self._runner.strict, self._runner.batch_invariant)
+
     def __repr__(self) -> str:
         behind = self.entry.name if self.entry else "no admitted kernel, runs the reference"
         return f"<operator {self.task.name}({', '.join(self._names)}): {behind}>"
+
+
+def _loaded(name: str, strict: bool, batch_invariant: bool) -> Operator:
+    from .load import load  # which imports this module
+
+    return load(name, strict, batch_invariant=batch_invariant)
 
 
 def schema(task: Task, qualified: str) -> str:

@@ -1,6 +1,7 @@
 """Operators: the right values, schemas, fakes and gradients; the kernel where it may run, else the reference."""
 
 import copy
+import pickle
 import warnings
 
 import pytest
@@ -17,6 +18,7 @@ from codasmith.verified_kernels import (
     load,
     runner,
 )
+from codasmith.verified_kernels.modules import LlamaBlock, LlamaLayers, LlamaShape
 from codasmith.verified_kernels.operator import schema
 from codasmith.verified_kernels.record import Best
 
@@ -93,6 +95,17 @@ def test_a_number_for_a_tensor_and_a_tensor_for_a_number_are_named(plain, sample
 def test_a_copied_model_keeps_its_operator(plain):
     op = plain("sample_gated")
     assert copy.deepcopy({"op": op})["op"] is op
+
+
+def test_a_pickled_operator_and_model_load_their_kernels_again(plain, sample):
+    op = plain("sample_gated")
+    again = pickle.loads(pickle.dumps(op))
+    assert again.qualified == op.qualified and again.task.digest == op.task.digest
+    values = values_of(sample("sample_gated"))
+    assert all(torch.equal(a, b) for a, b in zip(again(*values), op(*values), strict=True))
+    layers = LlamaLayers(LlamaBlock(LlamaShape(32, 48, 4, 2, 8), i) for i in range(2))
+    x, angles = torch.randn(1, 6, 32), (torch.ones(6, 8), torch.zeros(6, 8))
+    assert torch.equal(pickle.loads(pickle.dumps(layers))(x, *angles), layers(x, *angles))
 
 
 def test_an_accumulated_output_is_written_in_place(plain, sample):
