@@ -170,10 +170,9 @@ def _notes(
             "between them differ."
         )
     if known:
-        same = known.count("same")
         notes.append(
-            f"Of {len(known)} tasks a solution is public in quack's library, of {same} the very expression and of "
-            f"{len(known) - same} nearly; models may have read them."
+            f"Solutions that models may have read are public in quack's library: of {known.count('same')} tasks the "
+            f"very expression, of {len(known) - known.count('same')} nearly that."
         )
     notes += [f"{s.label}: {s.incomplete_costs}, so its costs are too low." for s in scores if s.incomplete_costs]
     if not any(r.model == HAND_WRITTEN for r in rows):
