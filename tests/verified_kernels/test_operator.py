@@ -97,6 +97,7 @@ def test_a_copied_model_keeps_its_operator(plain):
     assert copy.deepcopy({"op": op})["op"] is op
 
 
+@pytest.mark.filterwarnings("ignore:no admitted kernel")
 def test_a_pickled_operator_and_model_load_their_kernels_again(plain, sample):
     op = plain("sample_gated")
     again = pickle.loads(pickle.dumps(op))
