@@ -54,6 +54,8 @@ def main() -> None:
         if verdict.status != "passed":
             print(f"{number}: {verdict.status} in {seconds:.1f} s: {verdict.finding or verdict.note}", flush=True)
             break
+        if environment and environment != verdict.environment:
+            raise SystemExit(f"{options.out} is of another machine or other versions: {environment}; name another file")
         judgements.append(verdict.timing["workloads"])
         environment = verdict.environment
         print(f"{number}: {seconds:.1f} s, {'; '.join(map(_said, judgements[-1]))}", flush=True)

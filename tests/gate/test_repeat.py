@@ -58,3 +58,11 @@ def test_judgements_of_other_sizes_are_not_counted(repeat, monkeypatch, tmp_path
     run(repeat, monkeypatch, "--times", "1", "--sizes", "8192", "--out", str(out))
     run(repeat, monkeypatch, "--times", "1", "--sizes", "4096", "--out", str(out))
     assert json.loads(out.read_text().splitlines()[-1])["tax"] == [1.02]
+
+
+def test_judgements_of_another_machine_are_not_mixed_in(repeat, monkeypatch, tmp_path):
+    out = tmp_path / "repeat.jsonl"
+    run(repeat, monkeypatch, "--times", "1", "--sizes", "4096", "--out", str(out))
+    out.write_text(out.read_text().replace("NVIDIA H200", "NVIDIA H100"))
+    said = run(repeat, monkeypatch, "--times", "2", "--sizes", "4096", "--out", str(out))
+    assert "another machine" in said and "NVIDIA H100" in said and len(out.read_text().splitlines()) == 3
