@@ -166,12 +166,14 @@ def resume(
 
 
 def _run(task: Task, model: Model, **parts: Any) -> Result:
-    """The loop; a built-in model that has no answer says who may have one."""
+    """The loop. A model that does not answer at all: how to go on, or, of a built-in one, who may have an answer."""
     try:
         return loop.run(task, model, **parts)
     except ModelError as error:
         if model.name.startswith("builtin:"):
             error.message += "; ask another model, such as --model anthropic:NAME or --model command:PROGRAM"
+        else:
+            error.message += f"; when that is mended: codasmith resume {parts['journal'].path}"
         raise
 
 

@@ -135,6 +135,16 @@ def test_a_task_that_the_tracer_cannot_translate_is_exit_code_1_and_says_who_els
     assert code == 1 and "torch.cumsum needs the whole row" in err and "ask another model, such as --model" in err
 
 
+def test_a_model_that_answers_nothing_at_all_leaves_a_run_to_go_on_with(cli, model, tmp_path):
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nexit 1\n")
+    silent.chmod(0o755)
+    code, _, said = cli("run", "linear_silu", "--model", f"command:{silent}", "--cpu-only", "--journal", "run.jsonl")
+    assert code == 1 and "exit code 1; when that is mended: codasmith resume run.jsonl" in said
+    silent.write_text(f"#!/bin/sh\ncat {model('at last').split()[-1]}\n")
+    assert cli("resume", "run.jsonl")[0] == 0
+
+
 @pytest.mark.parametrize(("given", "meant"), [("2048", 2048), ("adaptive", "adaptive")])
 def test_options_of_models_reach_the_model(cli, monkeypatch, given, meant):
     from codasmith.agent import campaign
