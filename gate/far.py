@@ -54,6 +54,12 @@ def far_workloads(task: Task, graphs: Iterable[Graph]) -> list[Workload]:
     return made
 
 
+def all_near(task: Task, workload: Workload) -> bool:
+    """Whether all rows of a workload come before DOWN; not where the task has no other rows."""
+    rows = workload.sizes.get(task.m.symbol) if task.m.symbol else None
+    return rows is not None and rows < min(DOWN)
+
+
 def far_down(task: Task, graph: Graph) -> list[Graph]:
     """The epilogue as rows far below the first would have it, by DOWN: on any inputs it must answer what it answers
     there, unless the reference knows its row. None if the epilogue does not ask for its row, or the reference does."""

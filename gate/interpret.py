@@ -19,7 +19,7 @@ from ..tasks.layout import accumulator, from_kernel, to_kernel
 from ..tasks.oracle import cast, oracle
 from ..tasks.task import Task
 from ..tasks.workload import Workload
-from .far import DOWN, far_down, far_workloads
+from .far import all_near, far_down, far_workloads
 from .patterns import diagnose
 from .remedies import remedy
 from .verdict import Finding, StageResult
@@ -105,7 +105,7 @@ def _interpret(task: Task, graph: Graph, largest: dict[str, float]) -> Finding |
             return finding
         case = _Case(task, workload)
         finding = _compare(case, graph, case.inputs, case.expected, largest)
-        if workload.sizes[str(task.m.symbol)] < min(DOWN):
+        if all_near(task, workload):
             for moved in far_down(task, graph):
                 finding = finding or _compare(case, moved, case.inputs, case.expected, largest, changed="its row")
     return finding

@@ -20,7 +20,7 @@ from ..templates.compile import Compiled, Compiler
 from ..templates.program import interpret
 from ..templates.schedule import Schedule
 from .compile import compile_stage
-from .far import DOWN, far_down, far_workloads
+from .far import all_near, far_down, far_workloads
 from .interpret import ACCEPT, difference
 from .patterns import diagnose
 from .read import read_stage
@@ -119,7 +119,7 @@ def _cases(task: ProgramTask, graphs: dict[str, Graph]) -> Iterator[tuple[str, W
     for workload in far_workloads(task, graphs.values()):
         inputs = cast(draw(task, workload), torch.float64)
         yield "", workload, inputs, graphs
-        for moved in _far_down(task, graphs) if workload.sizes[str(task.m.symbol)] < min(DOWN) else ():
+        for moved in _far_down(task, graphs) if all_near(task, workload) else ():
             yield " when its row changes", workload, inputs, {**graphs, **moved}
 
 

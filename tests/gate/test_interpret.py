@@ -240,6 +240,26 @@ def test_a_reference_that_knows_its_row_is_not_asked_for_another():
     assert any(node.op == "row_index" for node in graph.nodes) and far_down(TASKS["siglip_loss"], graph) == []
 
 
+def test_a_task_of_so_many_rows_and_no_others_is_not_looked_at_further_down():
+    @task(
+        gemm="x @ w.T",
+        x=Tensor("128 K"),
+        w=Tensor("N K"),
+        target=Tensor("128", "i64", low=0, high="N"),
+        out={"y": Tensor("128 N")},
+    )
+    def fixed_rows(x, w, target):
+        """y = x @ w.T minus one-hot."""
+        return {"y": x @ w.T - torch.nn.functional.one_hot(target, len(w))}
+
+    for one, outcome in (("1.0", "passed"), ("2.0", "failed")):
+        source = (
+            "from codasmith.primitives import column_index, epilogue, where\n\n\n@epilogue\ndef f(acc, target):\n"
+            f'    return {{"y": acc - where(column_index(acc) == target, {one}, 0.0)}}\n'
+        )
+        assert interpret_stage(fixed_rows, read_stage(fixed_rows, source, "closed")[1]).outcome == outcome
+
+
 def test_a_long_epilogue_that_knows_its_place_is_looked_at_on_fewer_elements():
     task, builder = TASKS["rmsnorm_scale"], Builder()
     value = builder.acc()
