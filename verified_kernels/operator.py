@@ -212,8 +212,7 @@ def _define(task: Task, qualified: str, runner: Runner) -> None:
             if compiling():
                 inductor.prepare()
                 if runner.traced(args):
-                    fresh = unfused.run(task, args)
-                    return fresh[0] if len(fresh) == 1 else fresh
+                    return returned(unfused.run(task, args))
         return mode.__torch_dispatch__(overload, types, args, kwargs)
 
     torch.library.register_torch_dispatch(f"{NAMESPACE}::{qualified}", ProxyTorchDispatchMode, traced, lib=_library)

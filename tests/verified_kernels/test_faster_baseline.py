@@ -162,6 +162,22 @@ def test_where_eager_alone_was_faster_the_operator_stays_in_the_trace(fake_kerne
     )
 
 
+@pytest.mark.parametrize("name, rows", [("sample_accumulate", 5), ("sample_add", 8)])
+def test_inlined_it_adds_in_place(fake_kernel, sample, timed, name, rows):
+    task, sizes = sample(name), {"M": rows, "N": 24, "K": 16}
+    timed(ABOVE, BELOW, sizes=sizes, task=task)
+    op, inputs = load(task), draw(task, Workload(sizes=sizes))
+    torch._dynamo.reset()
+    found = []
+    for function in (lambda *v: op(*v), torch.compile(lambda *v: op(*v), fullgraph=True, backend="aot_eager")):
+        values = {n: v.clone() for n, v in inputs.items()}
+        with torch.no_grad():
+            results = function(*values.values())
+        found.append(results if isinstance(results, tuple) else (results,))
+        assert any(r is values[task.accumulates[0]] for r in found[-1])
+    torch.testing.assert_close(*found, rtol=2e-2, atol=2e-2)
+
+
 def test_inlined_it_differentiates(fake_kernel, sample, timed):
     task = sample("sample_gated")
     timed(ABOVE, BELOW, sizes={"M": 5, "F": 8, "K": 16}, task=task)
