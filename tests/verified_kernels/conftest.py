@@ -10,6 +10,7 @@ from codasmith.templates import ABI
 from codasmith.templates.schedule import SCHEDULES
 from codasmith.templates.signature import Signature, TensorSpec
 from codasmith.verified_kernels import recheck, runner, store
+from codasmith.verified_kernels.modules.operators import operator
 from torch.utils.dlpack import from_dlpack
 
 SAMPLES = Path(__file__).parent / "sample_tasks.py"
@@ -22,7 +23,9 @@ def homes(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "SHIPPED", tmp_path / "shipped")
     monkeypatch.setenv("CODASMITH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CODASMITH_CACHE", str(tmp_path / "cache"))
-    return tmp_path
+    operator.cache_clear()  # what modules have loaded is of another registry
+    yield tmp_path
+    operator.cache_clear()
 
 
 @pytest.fixture

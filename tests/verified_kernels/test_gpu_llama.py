@@ -6,7 +6,6 @@ import pytest
 import torch
 from codasmith.verified_kernels import FallbackWarning, store
 from codasmith.verified_kernels.modules import LinearCrossEntropy, LlamaBlock, LlamaLayers, LlamaShape, QKNormRoPE
-from codasmith.verified_kernels.modules.operators import operator
 from torch import nn
 from torch.nn.functional import cross_entropy, rms_norm, scaled_dot_product_attention, silu
 from torch.utils.checkpoint import checkpoint
@@ -25,9 +24,6 @@ TOKENS = 200
 @pytest.fixture(autouse=True)
 def shipped(homes, monkeypatch):
     monkeypatch.setattr(store, "SHIPPED", SHIPPED)
-    operator.cache_clear()
-    yield
-    operator.cache_clear()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from codasmith.tasks import catalogue, draw, oracle, unfused
 from codasmith.verified_kernels import load, recheck, store
 from codasmith.verified_kernels.choice import COMPILED, faster
 from codasmith.verified_kernels.modules import GELUMLP, RMSNormSwiGLUMLP, SwiGLUMLP
-from codasmith.verified_kernels.modules.operators import operator
 from codasmith.verified_kernels.patch import patch, unpatch
 from torch import nn
 from torch.nn.functional import gelu, silu
@@ -26,9 +25,6 @@ NAMES = sorted(p.name for p in SHIPPED.iterdir() if p.name in catalogue())
 @pytest.fixture(autouse=True)
 def shipped(homes, monkeypatch):
     monkeypatch.setattr(store, "SHIPPED", SHIPPED)
-    operator.cache_clear()
-    yield
-    operator.cache_clear()
 
 
 def check(task, inputs, results):

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 from codasmith.verified_kernels.modules import LinearCrossEntropy, LlamaBlock, LlamaLayers, LlamaShape, QKNormRoPE, loss
-from codasmith.verified_kernels.modules.operators import operator
 from codasmith.verified_kernels.modules.rotary import from_pairs, to_pairs
 from torch import nn
 from torch.nn.functional import cross_entropy, rms_norm
@@ -18,13 +17,6 @@ SHAPES = {
     "as many keys": LlamaShape(32, 48, 4, 4, 8, 1e-5),
     "fewer keys": LlamaShape(32, 48, 4, 2, 8, 1e-5),
 }
-
-
-@pytest.fixture(autouse=True)
-def fresh_operators():
-    operator.cache_clear()
-    yield
-    operator.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ import pytest
 import torch
 from codasmith.verified_kernels import store
 from codasmith.verified_kernels.modules import GELUMLP, RMSNormSwiGLUMLP, SwiGLUMLP
-from codasmith.verified_kernels.modules.operators import operator
 from torch import nn
 from torch.nn.functional import gelu, silu
 
@@ -49,13 +48,6 @@ PAIRS = {
     "rmsnorm_swiglu": (PlainNormed, lambda: RMSNormSwiGLUMLP(K, F, eps=1e-5)),
     "gelu": (PlainGELU, lambda: GELUMLP(K, F)),
 }
-
-
-@pytest.fixture(autouse=True)
-def fresh_operators():
-    operator.cache_clear()
-    yield
-    operator.cache_clear()
 
 
 @pytest.fixture(params=PAIRS)

@@ -3,19 +3,11 @@
 import pytest
 import torch
 from codasmith.verified_kernels.modules import LlamaBlock, RMSNormSwiGLUMLP, SwiGLUMLP
-from codasmith.verified_kernels.modules.operators import operator
 from codasmith.verified_kernels.patch import PatchError, patch, unpatch
 from torch import nn
 from torch.nn.functional import gelu, silu
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*runs its unfused reference")
-
-
-@pytest.fixture(autouse=True)
-def fresh_operators():
-    operator.cache_clear()
-    yield
-    operator.cache_clear()
 
 
 class MLP(nn.Module):

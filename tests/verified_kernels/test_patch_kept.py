@@ -5,20 +5,12 @@ import copy
 import pytest
 import torch
 from codasmith.verified_kernels.modules import LlamaLayers
-from codasmith.verified_kernels.modules.operators import operator
 from codasmith.verified_kernels.patch import PatchError, patch, unpatch
 from torch import nn
 from torch.nn.functional import silu
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*runs its unfused reference")
 TOKENS = torch.tensor([[1, 2, 3, 4, 5, 6, 7, 8], [8, 7, 6, 5, 4, 3, 2, 1]])
-
-
-@pytest.fixture(autouse=True)
-def fresh_operators():
-    operator.cache_clear()
-    yield
-    operator.cache_clear()
 
 
 class MLP(nn.Module):

@@ -13,7 +13,6 @@ import pytest
 import torch
 import torch.distributed as dist
 from codasmith.verified_kernels import OutsideDomain, store
-from codasmith.verified_kernels.modules.operators import operator
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "using.md").read_text()
@@ -128,10 +127,8 @@ def place(tmp_path, monkeypatch):
     """A folder to work in, and the shipped kernels."""
     monkeypatch.setattr(store, "SHIPPED", SHIPPED)
     monkeypatch.chdir(tmp_path)
-    operator.cache_clear()
 
     yield tmp_path
-    operator.cache_clear()
     if dist.is_initialized():
         dist.destroy_process_group()
 
