@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+from drawing import pyplot
 from kinds import by_kind, rows_of
 from table import Row, admitted, recorded, unfused
 
@@ -45,14 +46,7 @@ def steps(values: list[float], more_is_better: bool) -> tuple[list[float], list[
 
 
 def draw(kinds: dict[str, list[Row]], image: Path) -> None:
-    try:
-        import matplotlib
-    except ImportError:
-        raise SystemExit("drawing wants matplotlib: pip install matplotlib") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(1, len(PANELS), figsize=(11, 3.4), sharey=True)
+    figure, panels = pyplot().subplots(1, len(PANELS), figsize=(11, 3.4), sharey=True)
     for panel, (name, (measure, limits, more)) in zip(panels, PANELS.items(), strict=True):
         for kind, rows in kinds.items():
             values = [v for r in rows if (v := measure(r)) is not None]

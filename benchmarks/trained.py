@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+from drawing import pyplot
 from variants import VARIANTS
 
 
@@ -30,14 +31,7 @@ def read(file: Path) -> dict:
 
 def plot(found: dict, target: Path) -> None:
     """The losses of all variants and seeds, a running mean over ten steps."""
-    try:
-        import matplotlib
-    except ImportError:
-        sys.exit("--plot needs matplotlib; pip install matplotlib")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4.2))
+    figure, axes = pyplot().subplots(figsize=(7, 4.2))
     colours = dict(zip(VARIANTS, ("#1f77b4", "#2ca02c", "#9467bd", "#d62728", "#ff7f0e"), strict=True))
     for variant, seeds in found["runs"].items():
         for i, row in enumerate(seeds.values()):
