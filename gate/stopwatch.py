@@ -10,6 +10,7 @@ and waiting cost is measured with empty calls too, and taken off.
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
@@ -20,6 +21,8 @@ Replay = Callable[[int], None]
 """Replay the recorded calls so many times and wait until they are done; 0 launches something empty and waits."""
 
 LEAST_ROUNDS = 9
+MORE = 4
+"""Rounds between two questions whether they are enough."""
 LENIENT = 1.5
 """How much longer than `Asking` says an empty call may take."""
 _LEAST_MS = 1e-6
@@ -104,6 +107,8 @@ def rounds(
     after: Callable[[str], None] | None = None,
     warm_s: float = 0.0,
     budget_s: float = float("inf"),
+    enough: Callable[[dict[str, list[float]]], bool] | None = None,
+    patience_s: float = 0.0,
     trusted: Mapping[str, Asking] | None = None,
 ) -> dict[str, list[float]]:
     """Milliseconds a call, by contestant and round.
@@ -111,7 +116,9 @@ def rounds(
     target_ms: what one contestant takes of a round, in two turns; 0 for one replay a turn. before, after: called
     with the contestant's name around each turn, outside its time. warm_s: seconds of uncounted rounds, at least
     one round. budget_s: where `count` rounds would take longer, there are fewer, but never below LEAST_ROUNDS
-    (or count). trusted: for contestants that may lie about their empty calls, what those take; more is not taken
+    (or count). enough: whether these times will do; where they will not there are more rounds, begun until
+    patience_s after the first. It is asked while the GPU waits, and the clock changes meanwhile: it must be quick.
+    trusted: for contestants that may lie about their empty calls, what those take; more is not taken
     off, and what comes late before the clock is counted.
     """
     trusted = trusted or {}
@@ -133,19 +140,33 @@ def rounds(
                 after(name)
         return spent
 
+    def milliseconds() -> dict[str, list[float]]:
+        asked = {name: statistics.median(spent) for name, spent in idle.items()}
+        asked |= {name: min(asked[name], LENIENT * known.empty) for name, known in trusted.items() if name in asked}
+        return {
+            name: [max(1e3 * (r[name] - asked[name]) / (times[name] * calls), _LEAST_MS) for r in taken]
+            for name, (_, calls) in contestants.items()
+        }
+
     started = time.perf_counter()
     palindrome()
     one = max(time.perf_counter() - started, 1e-3)
     for _ in range(int(warm_s / one)):
         palindrome()
     most = max(LEAST_ROUNDS, int(budget_s / one)) if budget_s < float("inf") else count
+    begun = time.perf_counter()
     taken = [palindrome() for _ in range(min(count, most))]
-    asked = {name: statistics.median(spent) for name, spent in idle.items()}
-    asked |= {name: min(asked[name], LENIENT * known.empty) for name, known in trusted.items() if name in asked}
-    return {
-        name: [max(1e3 * (r[name] - asked[name]) / (times[name] * calls), _LEAST_MS) for r in taken]
-        for name, (_, calls) in contestants.items()
-    }
+    while enough and time.perf_counter() - begun < patience_s and not enough(milliseconds()):
+        taken += [palindrome() for _ in range(MORE)]
+    return milliseconds()
+
+
+def spread(numerator: list[float], denominator: list[float]) -> float:
+    """How wide the 95 % interval of `ratio` is, as a share of it, by the ranks of the rounds' ratios: cheap."""
+    ratios = sorted(n / d for n, d in zip(numerator, denominator, strict=True))
+    middle, reach = (len(ratios) - 1) / 2, 0.98 * math.sqrt(len(ratios))
+    low, high = max(math.floor(middle - reach), 0), min(math.ceil(middle + reach), len(ratios) - 1)
+    return (ratios[high] - ratios[low]) / statistics.median(ratios)
 
 
 def ratio(numerator: list[float], denominator: list[float], draws: int = 2000) -> Interval:

@@ -22,15 +22,16 @@ from .machine import home
 from .memory import enough_memory
 from .roofline import pointwise_bytes, roofline_ms
 from .sampled import Sample
-from .stopwatch import Interval, Replay, ratio, rounds
+from .stopwatch import Interval, Replay, ratio, rounds, spread
 from .tune import freshen, prepare, record
 from .verdict import Finding, StageResult
 
 if TYPE_CHECKING:
     from .referee import Referee
 
-BUDGET_S = 2.0
-"""What the rounds of one workload may take."""
+BUDGET_S, PATIENCE_S = 2.0, 6.0
+"""What the rounds of one workload may take, and what they may where an interval is wider than NARROW."""
+NARROW = 0.01
 WARM_S = 0.4
 HEATS = 5  # rounds in which the schedules, the bare template's too, race for their place
 CUBLAS, BARE = "cublas", "bare "
@@ -162,6 +163,11 @@ def _together(task: Task, measured: dict[str, list[float]]) -> dict[str, list[fl
     }
 
 
+def _bare(measured: dict[str, list[float]]) -> str:
+    """The bare GEMM that the tax is taken against: the faster of template and cuBLAS."""
+    return min((n for n in measured if n == CUBLAS or n.startswith(BARE)), key=lambda n: statistics.median(measured[n]))
+
+
 def _race(
     referee: Referee,
     job: Job,
@@ -183,6 +189,11 @@ def _race(
             watch.look()
         turns += 1
 
+    def enough(measured: dict[str, list[float]]) -> bool:
+        times = _together(job.task, measured)
+        against = [_bare(times), *(name for name in ("eager", "compile") if name in times)]
+        return all(spread(times[name], times["kernel"]) <= NARROW for name in against)
+
     known = referee.asking
     measured = rounds(
         contestants,
@@ -192,6 +203,8 @@ def _race(
         after=after,
         warm_s=WARM_S,
         budget_s=BUDGET_S,
+        enough=enough,
+        patience_s=PATIENCE_S,
         trusted=dict.fromkeys(["kernel", *(n for n in contestants if BARE in n)], known) if known else None,
     )
     sample.judge(job, workload)
@@ -217,7 +230,7 @@ def _row(
     job: Job, workload: Workload, measured: dict[str, list[float]], schedule: str, copy_rate: float, gpu: str
 ) -> dict[str, Any]:
     medians = {name: statistics.median(values) for name, values in measured.items()}
-    bare_name = min((n for n in medians if n == CUBLAS or n.startswith(BARE)), key=lambda n: medians[n])
+    bare_name = _bare(measured)
     floor = roofline_ms(job.task, workload, gpu)
     return {
         "workload": workload.model_dump(mode="json"),

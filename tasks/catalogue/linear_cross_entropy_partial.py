@@ -19,6 +19,8 @@ from codasmith.tasks import Tensor, task
         {"M": 4096, "N": 4096, "K": 4096},
         {"M": 4096, "N": 32768, "K": 4096},
         {"M": 4096, "N": 128256, "K": 4096},
+        {"M": 2048, "N": 32768, "K": 2048},
+        {"M": 8192, "N": 32768, "K": 8192},
     ],
 )
 def linear_cross_entropy_partial(x, w, target):

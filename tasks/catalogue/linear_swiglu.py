@@ -20,6 +20,7 @@ from torch.nn.functional import silu
         {"M": 8192, "F": 4096, "K": 8192},
         {"M": 8192, "F": 14336, "K": 4096},
         {"M": 16384, "F": 12288, "K": 4096},
+        {"M": 2048, "F": 1024, "K": 2048},
     ],
 )
 def linear_swiglu(x, w):

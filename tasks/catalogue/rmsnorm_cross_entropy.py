@@ -20,6 +20,8 @@ from codasmith.tasks import Tensor, task
         {"M": 4096, "N": 4096, "K": 4096},
         {"M": 4096, "N": 32768, "K": 4096},
         {"M": 8192, "N": 32768, "K": 4096},
+        {"M": 2048, "N": 32768, "K": 2048},
+        {"M": 8192, "N": 32768, "K": 8192},
     ],
 )
 def rmsnorm_cross_entropy(x, w, rstd, target):

@@ -22,6 +22,8 @@ from codasmith.tasks import Tensor, task
         {"M": 8192, "N": 8192, "K": 8192},
         {"M": 4096, "N": 12288, "K": 4096},
         {"M": 16384, "N": 4096, "K": 4096},
+        {"M": 2048, "N": 6144, "K": 2048},
+        {"M": 8192, "N": 24576, "K": 8192},
     ],
 )
 def rmsnorm_rope(x, w, rstd, table):

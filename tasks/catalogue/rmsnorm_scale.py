@@ -19,6 +19,7 @@ from codasmith.tasks import Tensor, task
         {"M": 4096, "N": 4096, "K": 4096},
         {"M": 8192, "N": 8192, "K": 8192},
         {"M": 16384, "N": 6144, "K": 4096},
+        {"M": 2048, "N": 2048, "K": 2048},
     ],
 )
 def rmsnorm_scale(h, w, rstd):

@@ -23,6 +23,7 @@ from codasmith.tasks import Tensor, task
         {"M": 8192, "F": 8192, "K": 8192},
         {"M": 16384, "F": 4096, "K": 4096},
         {"M": 8192, "F": 14336, "K": 4096},
+        {"M": 2048, "F": 2048, "K": 2048},
     ],
 )
 def swiglu_bwd(dy, w, z):

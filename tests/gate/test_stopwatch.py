@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from random import Random
 
 import pytest
 from codasmith.gate import stopwatch
-from codasmith.gate.stopwatch import Asking, asking, overhead, ratio, rounds
+from codasmith.gate.stopwatch import Asking, asking, overhead, ratio, rounds, spread
 
 
 @pytest.fixture
@@ -96,6 +97,46 @@ def test_rounds_stay_within_their_budget_but_for_a_least_number(contestant):
     assert len(rounds(slow, 25, 0.0, budget_s=0.5)["slow"]) == stopwatch.LEAST_ROUNDS
     assert len(rounds(slow, 5, 0.0, budget_s=0.5)["slow"]) == 5
     assert len(rounds(slow, 25, 0.0, budget_s=3.1)["slow"]) == 15
+
+
+def test_rounds_go_on_until_they_are_enough_or_patience_ends(contestant):
+    slow, looks = {"slow": (contestant(100.0, 0.0), 1)}, []
+
+    def content_with(number):
+        return lambda measured: looks.append(len(measured["slow"])) or looks[-1] >= number
+
+    def taken(number, patience_s):
+        looks.clear()
+        found = rounds(slow, 9, 0.0, budget_s=2.0, enough=content_with(number), patience_s=patience_s)
+        return len(found["slow"])
+
+    assert taken(9, 60.0) == 9 and looks == [9]
+    assert taken(16, 60.0) == 17 and looks == [9, 13, 17]
+    assert taken(10**6, 4.0) == 21  # four seconds are twenty rounds of two turns
+    assert taken(10**6, 0.0) == 9
+
+
+def test_the_quick_spread_is_near_the_width_of_the_interval():
+    dice = Random(5)
+    for count in (9, 25, 60):
+        shares = []
+        for _ in range(40):
+            values = [dice.gauss(1.0, 0.02) for _ in range(count)]
+            shares.append(spread(values, [1.0] * count) / ratio(values, [1.0] * count, draws=500).width)
+        assert 0.95 < statistics.median(shares) < 1.35
+    assert spread([2.0] * 9, [1.0] * 9) == 0.0
+
+
+def test_an_interval_that_was_made_narrow_still_holds_the_truth():
+    """More rounds only where the first were unlucky is a choice by the data; it must cost little."""
+    dice, held = Random(6), 0
+    for _ in range(200):
+        values = [dice.gauss(1.0, 0.012) for _ in range(19)]
+        while spread(values, [1.0] * len(values)) > 0.01 and len(values) < 57:
+            values += [dice.gauss(1.0, 0.012) for _ in range(4)]
+        found = ratio(values, [1.0] * len(values), draws=300)
+        held += found.low <= 1.0 <= found.high
+    assert held >= 0.87 * 200  # 92 % in the long run
 
 
 def test_every_turn_is_prepared_and_looked_at_and_rounds_are_palindromes(contestant):

@@ -87,6 +87,29 @@ def test_ratios_come_out_as_the_contestants_costs(bench):
     assert json.dumps(stage.data) and "missing" in row["gpu"]
 
 
+def test_there_are_more_rounds_where_a_ratio_is_not_sure_to_a_hundredth(bench):
+    dice, inner = Random(4), bench.replay
+
+    def noisy(name, sets):
+        replay = inner(name, sets)
+
+        def turn(times):
+            replay(times)
+            bench.now += 1e-3 * abs(dice.gauss(0.0, 0.3)) if times and name == "eager" else 0.0
+
+        return turn
+
+    assert bench.measure().data["workloads"][0]["rounds"] == 11
+    bench.replay = noisy
+    row = bench.measure().data["workloads"][0]
+    over = row["over_eager"]
+    assert 11 < row["rounds"] and over["high"] - over["low"] < 0.012 * over["value"]
+    dice.gauss = lambda *_: 30.0 * dice.random()
+    begun = bench.now
+    (row,) = bench.measure(compile_baseline=False).data["workloads"]
+    assert timing.PATIENCE_S < bench.now - begun < 2 * timing.PATIENCE_S and row["rounds"] > 30
+
+
 def test_what_torch_compile_took_is_kept_and_used_while_the_eager_reference_stands_as_it_did(bench):
     first = bench.measure().data["workloads"][0]
     bench.cost = {name: 1.2 * cost for name, cost in COST.items()}  # a cooler or a warmer board
