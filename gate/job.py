@@ -20,6 +20,10 @@ class Refused(Exception):
         self.finding, self.note = finding, note
 
 
+class NotAlone(RuntimeError):
+    """Somebody else uses the GPU, and the times are not the kernel's. Whoever judges gives no verdict then."""
+
+
 @dataclass(frozen=True)
 class Object:
     """A compiled kernel as the referee knows it: where it lies and how it is called."""

@@ -22,7 +22,7 @@ import torch
 from ..primitives import Graph
 from ..tasks import ProgramTask, Workload, load_task
 from .arena import Arena
-from .job import Job, Object, Refused
+from .job import Job, NotAlone, Object, Refused
 from .machine import environment
 from .pipe import Child, ChildFailed
 from .runners import LAUNCH_S, LIMIT_S, Runners
@@ -172,7 +172,8 @@ def main() -> None:
             stages = judge_twice(referee, command, partial(_progress, write, number))
             write({"number": number, "ok": True, "stages": [s.model_dump(mode="json") for s in stages]})
         except Exception as error:
-            write({"number": number, "ok": False, "error": f"{type(error).__name__}: {error}"[:4000]})
+            said = str(error) if isinstance(error, NotAlone) else f"{type(error).__name__}: {error}"
+            write({"number": number, "ok": False, "error": said[:4000]})
             if "CUDA" in str(error):
                 raise SystemExit(1) from error  # a broken context cannot be mended; the coordinator starts another
 

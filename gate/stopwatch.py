@@ -110,6 +110,7 @@ def rounds(
     enough: Callable[[dict[str, list[float]]], bool] | None = None,
     patience_s: float = 0.0,
     trusted: Mapping[str, Asking] | None = None,
+    empties: dict[str, list[float]] | None = None,
 ) -> dict[str, list[float]]:
     """Milliseconds a call, by contestant and round.
 
@@ -119,11 +120,13 @@ def rounds(
     (or count). enough: whether these times will do; where they will not there are more rounds, begun until
     patience_s after the first. It is asked while the GPU waits, and the clock changes meanwhile: it must be quick.
     trusted: for contestants that may lie about their empty calls, what those take; more is not taken
-    off, and what comes late before the clock is counted.
+    off, and what comes late before the clock is counted. empties: is given what each one's empty calls took, in
+    seconds.
     """
     trusted = trusted or {}
     times = {name: repetitions(replay, overhead(replay), target_ms / 2) for name, (replay, _) in contestants.items()}
-    idle: dict[str, list[float]] = {name: [] for name in contestants}
+    idle = {} if empties is None else empties
+    idle.update({name: [] for name in contestants})
     order = list(contestants)
     shuffle = random.Random(0)
 

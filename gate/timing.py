@@ -17,7 +17,7 @@ import torch
 from ..tasks import ProgramTask, Task, Workload
 from . import baselines, canary, nvml
 from .buffers import BufferSet
-from .job import Job, Refused
+from .job import Job, NotAlone, Refused
 from .machine import home
 from .memory import enough_memory
 from .roofline import pointwise_bytes, roofline_ms
@@ -39,8 +39,8 @@ CUBLAS, BARE = "cublas", "bare "
 BELOW = 0.97  # of the roofline: less is a broken measurement
 
 
-class NotAlone(RuntimeError):
-    """The times are wrong, and somebody else uses the GPU. Whoever judges gives no verdict then."""
+HELD_UP = 5.0
+"""Times the least that an empty call takes: where the median takes more, somebody else holds the GPU."""
 
 
 def measure(referee: Referee, job: Job) -> list[StageResult]:
@@ -179,6 +179,7 @@ def _race(
     """Milliseconds by contestant and round; some of the kernel's turns are checked."""
     sample = Sample(sets)
     turns = 0
+    empties: dict[str, list[float]] = {}
 
     def after(name: str) -> None:
         nonlocal turns
@@ -206,7 +207,9 @@ def _race(
         enough=enough,
         patience_s=PATIENCE_S,
         trusted=dict.fromkeys(["kernel", *(n for n in contestants if BARE in n)], known) if known else None,
+        empties=empties,
     )
+    _held_up(workload, empties["eager"], nvml.others(_own(referee)))
     sample.judge(job, workload)
     return _together(job.task, measured)
 
@@ -268,6 +271,17 @@ def _compare_with_compile(
     best = min(over, key=lambda name: over[name].value)
     row["best_baseline"] = best
     row["answer"] = "faster" if over[best].low > 1 else "slower" if over[best].high < 1 else "undecided"
+
+
+def _held_up(workload: Workload, empties: list[float], others: list[int]) -> None:
+    """Raises NotAlone where others use the GPU so much that the referee's own empty calls wait for it."""
+    usual, least = statistics.median(empties), min(empties)
+    if others and usual > HELD_UP * least:
+        raise NotAlone(
+            f"While {workload.label} was timed, other processes computed on this GPU ({', '.join(map(str, others))}), "
+            f"and a call that does nothing took {1e3 * usual:.3f} ms instead of {1e3 * least:.3f} ms; "
+            "judge again when it is free"
+        )
 
 
 def _too_fast(workload: Workload, milliseconds: float, floor: float, others: list[int]) -> None:
