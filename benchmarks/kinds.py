@@ -21,6 +21,13 @@ KINDS = {
     "fp16": "fp16, one product",
     "fp8": "fp8 e4m3 operands",
 }
+WIDE = {"linear_rope": 3, "rmsnorm_rope": 3}
+VOCABULARY = {"rmsnorm_cross_entropy": 32768, "linear_cross_entropy_partial": 32768}
+PAPER = (
+    *("residual_partial_rmsnorm", "rmsnorm_scale", "rmsnorm_swiglu", "rmsnorm_swiglu_z", *WIDE, *VOCABULARY),
+    *("residual_rmsnorm_bwd", "residual_rmsnorm_bwd_inplace", "swiglu_bwd", "linear_swiglu"),
+)
+"""The ten kernels of the CODA paper, two of them in two variants."""
 ANSWERS = ("faster", "undecided", "slower")
 
 
@@ -29,9 +36,8 @@ def main() -> None:
     parser.add_argument("recordings", nargs="+", type=Path)
     verdicts = admitted(recorded(parser.parse_args().recordings))
     width = 100 * interval_width(verdicts)
-    print(
-        "\n".join([*table(by_kind(verdicts)), "", *slower(verdicts), f"intervals of tax: {width:.1f} % in the median"])
-    )
+    lines = [*table(by_kind(verdicts)), "", *slower(verdicts), f"intervals of tax: {width:.1f} % in the median"]
+    print("\n".join([*lines, *map("at the paper's shapes: {}".format, at_the_papers_shapes(verdicts))]))
 
 
 def by_kind(verdicts: list[Verdict]) -> dict[str, list[Verdict]]:
@@ -46,6 +52,30 @@ def by_kind(verdicts: list[Verdict]) -> dict[str, list[Verdict]]:
 
 def rows_of(verdicts: list[Verdict]) -> list[Row]:
     return [row for verdict in verdicts for row in verdict["timing"]["workloads"]]
+
+
+def papers_shapes(task: str) -> set[tuple[int, int, int]]:
+    """M, N and K of the products that the CODA paper times for one of its kernels (arXiv 2605.19269)."""
+    return {(side, VOCABULARY.get(task, side * WIDE.get(task, 1)), side) for side in (2048, 4096, 8192)}
+
+
+def at_the_papers_shapes(verdicts: list[Verdict]) -> list[str]:
+    """The tax of the paper's kernels there, by storage dtype and by side."""
+    found: dict[str, dict[int, list[Row]]] = {}
+    for verdict in verdicts:
+        if verdict["tier"] != "closed" or verdict["task"] not in PAPER:
+            continue
+        task = shipped()[verdict["task"]]
+        for row in verdict["timing"]["workloads"]:
+            m, n, k = (d.size(row["workload"]["sizes"]) for d in (task.m, task.n, task.k))
+            if (m, n, k) in papers_shapes(task.name):
+                found.setdefault(key(verdict)[2], {}).setdefault(m, []).append(row)
+    lines = []
+    for storage, sides in sorted(found.items()):
+        rows = [row for some in sides.values() for row in some]
+        each = ", ".join(f"{mean(some, 'tax'):.3f} at {side} ({len(some)})" for side, some in sorted(sides.items()))
+        lines.append(f"{storage} tax {mean(rows, 'tax'):.3f} over {len(rows)} shapes: {each}")
+    return lines
 
 
 def table(kinds: dict[str, list[Verdict]]) -> list[str]:

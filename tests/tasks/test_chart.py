@@ -48,3 +48,19 @@ def test_the_readme_says_what_the_recording_says(verdicts):
     said = (ROOT / "README.md").read_text()
     assert "\n".join(kinds.table(chart.by_kind(verdicts))) in said
     assert all(line.split()[1] in said for line in kinds.slower(verdicts))
+
+
+@pytest.mark.parametrize("name", kinds.PAPER)
+def test_the_kernels_of_the_paper_are_timed_at_its_shapes(name):
+    task = shipped()[name]
+    timed = {tuple(d.size(w.sizes) for d in (task.m, task.n, task.k)) for w in task.workloads()}
+    assert kinds.papers_shapes(name) <= timed
+
+
+def test_the_tax_at_the_papers_shapes_counts_those_alone(verdicts):
+    lines = kinds.at_the_papers_shapes(verdicts)
+    assert [line.split()[0] for line in lines] == ["bf16", "fp16", "fp8"]
+    row = {"workload": {"sizes": {"M": 2048, "N": 6144, "K": 2048}, "storage": "bf16"}, "tax": {"value": 1.5}}
+    other = {"workload": {"sizes": {"M": 4096, "N": 4096, "K": 4096}, "storage": "bf16"}, "tax": {"value": 9.0}}
+    made = {"task": "linear_rope", "tier": "closed", "timing": {"workloads": [row, other]}}
+    assert kinds.at_the_papers_shapes([made]) == ["bf16 tax 1.500 over 1 shapes: 1.500 at 2048 (1)"]
