@@ -42,8 +42,8 @@ python benchmarks/table.py benchmarks/results/*-gate.jsonl.xz benchmarks/results
   `torch._scaled_mm` for its product, cuBLAS's too, and then the pointwise rest in bf16. A dash: not measured.
 - **library**: speed-up over the best function of an installed library that does the whole job (quack's own, cuBLASLt's
   epilogues), with the fastest of four tiles where it lets one choose; timed beside the kernel admitted then: for
-  `linear_alpha_beta_residual`, `linear_bias` (but for cuBLASLt's at 4096 cubed), `linear_bias_gelu` and
-  `swiglu_bwd_pointwise`, before the verdict here.
+  `linear_alpha_beta_residual`, `linear_bias`, `linear_bias_gelu`, `linear_swiglu`, `rmsnorm_scale`, `rmsnorm_swiglu`
+  and `swiglu_bwd_pointwise`, before the verdict here.
   Liger joins no epilogue to a product but in its cross-entropy, which waits for the host: [using.md](using.md#training)
   has it inside models. coda-kernels is on no package index.
 - \\* marks a baseline that takes more than 1.3 times its own unfused roofline (of several shapes, at most of them):
@@ -53,10 +53,17 @@ python benchmarks/table.py benchmarks/results/*-gate.jsonl.xz benchmarks/results
   took on any workload, ragged ones under every shipped schedule included.
 - Brackets hold bootstrap 95 % intervals over rounds; for several shapes, the geometric means of their ends.
 
-Shapes: of the CODA paper (arXiv 2605.19269), M = N = K of 4096 and 8192, not its 2048, and the wide ones; and layers of
-Llama 3 8B and 70B, Qwen3 8B, Mistral 7B, Gemma 2 9B, gpt-oss, Nemotron-H 8B, DeepSeek-V3's router, DiT-XL, SigLIP,
-Whisper and Falcon Mamba, as each task's file says. Correctness is checked at other shapes too: one, 16 and 128 rows,
-ragged rows and columns, the smallest legal width, depths that are no multiple of a tile.
+For the kernels of the CODA paper (arXiv 2605.19269), for fp8 operands, for `linear_bias` and `linear_router_sigmoid`,
+and for `linear_col_absmax`, `linear_logprob`, `linear_swiglu_o` and `linear_zloss` in fp16, rounds went on until the
+ratios were sure to a hundredth, or 6 s were over. The other verdicts are of at most 25 rounds, and nearly all of a
+referee that slept while it waited, which could make a tax some 2 % higher
+([trust.md](trust.md#how-the-times-are-taken)).
+
+Shapes: of that paper, M = N = K of 2048, 4096 and 8192 for its kernels (N three times as much for RoPE, and 32768 for
+the cross-entropy), 4096 and 8192 for most others; and layers of Llama 3 8B and 70B, Qwen3 8B, Mistral 7B, Gemma 2 9B,
+gpt-oss, Nemotron-H 8B, DeepSeek-V3's router, DiT-XL, SigLIP, Whisper and Falcon Mamba, as each task's file says.
+Correctness is checked at other shapes too: one, 16 and 128 rows, ragged rows and columns, the smallest legal width,
+depths that are no multiple of a tile.
 
 Weights lie as in checkpoints: gate and up one behind the other. Only where a library wants them in turn are they
 brought into that order, before its clock runs.
