@@ -48,10 +48,22 @@ def main() -> None:
     )
     parser.add_argument("--races", action="store_true", help="with --sanitize: racecheck too")
     options = parser.parse_args()
+    enough = threading.Event()
+    ahead = threading.Thread(target=_compile_ahead, args=(options, enough), daemon=True)
+    if not options.compile_only:
+        ahead.start()
+    try:
+        _judge(options)
+    finally:
+        enough.set()
+        if ahead.is_alive():
+            ahead.join()  # a compiler that Python's end cuts off aborts the process
+
+
+def _judge(options: argparse.Namespace) -> None:
+    """One candidate after another; what passed is kept at the end where it is sanitized first."""
     started = time.monotonic()
     held: list[Evaluation] = []
-    if not options.compile_only:
-        threading.Thread(target=_compile_ahead, args=(options,), daemon=True).start()
     for name in options.tasks or sorted(catalogue()):
         task, tier, source = _candidate(name, options)
         for storage in options.storage:
@@ -115,11 +127,13 @@ def _finish(evaluation: Evaluation, options: argparse.Namespace) -> None:
             stream.write(json.dumps(verdict.model_dump(mode="json")) + "\n")
 
 
-def _compile_ahead(options: argparse.Namespace) -> None:
-    """Compile what comes next while the GPU is busy; objects are found again by content."""
+def _compile_ahead(options: argparse.Namespace, enough: threading.Event) -> None:
+    """Compile what comes next while the GPU is busy, until it is enough; objects are found again by content."""
     for name in options.tasks or sorted(catalogue()):
         task, tier, source = _candidate(name, options)
         for storage in options.storage:
+            if enough.is_set():
+                return
             gate.check(task, source, tier=tier, storage=storage)
 
 

@@ -13,7 +13,7 @@ import time
 
 import torch
 from codasmith.gate.machine import environment
-from codasmith.tasks import Workload, draw, oracle, unfused
+from codasmith.tasks import Task, TaskError, Workload, draw, legal, load_task, oracle, unfused
 from codasmith.verified_kernels import load
 from triton.testing import do_bench
 
@@ -34,19 +34,39 @@ def host_microseconds(call, calls: int = 2000) -> float:
     return 1e6 * best
 
 
+def sizes_of(task: Task, pairs: list[str], otherwise: dict[str, int]) -> dict[str, int]:
+    """From such as M=4096. Raises SystemExit for what does not size the task."""
+    try:
+        sizes = {name: int(size) for name, size in (pair.split("=") for pair in pairs)} or otherwise
+    except ValueError:
+        raise SystemExit(f"{' '.join(pairs)} are no sizes; write them as M=4096 N=4096 K=4096") from None
+    try:
+        if why := legal(task, sizes, "bf16"):
+            raise SystemExit(f"{task.name} cannot have these sizes: {why}")
+    except TaskError as error:
+        raise SystemExit(f"{task.name} cannot have these sizes: {error}") from None
+    return sizes
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("task", nargs="?", default="rmsnorm_swiglu")
-    parser.add_argument("sizes", nargs="*", default=["M=8192", "F=14336", "K=4096"])
-    parser.add_argument("--small", nargs="*", default=["M=256", "F=256", "K=256"], help="sizes for the host's time")
+    parser.add_argument(
+        "sizes", nargs="*", help="such as M=8192; by default those of its timed shape with the most work"
+    )
+    parser.add_argument("--small", nargs="*", default=[], help="sizes for the host's time; by default some 256 a side")
     options = parser.parse_args()
+    try:
+        task = load_task(options.task)
+    except TaskError as error:
+        raise SystemExit(str(error)) from None
+    most = max((w.sizes for w in task.workloads()), key=task.flops)
+    large, little = sizes_of(task, options.sizes, most), sizes_of(task, options.small, task.default_sizes(256))
+    if not torch.cuda.is_available():
+        raise SystemExit("the times of a loaded kernel take a Hopper GPU, and there is none here")
     op, preferring = load(options.task, strict=True), load(options.task)
     print(json.dumps(environment()))
-
-    def sized(pairs: list[str]) -> dict:
-        return draw(op.task, Workload(sizes={k: int(v) for k, v in (p.split("=") for p in pairs)}), "cuda")
-
-    inputs = sized(options.sizes)
+    inputs = draw(op.task, Workload(sizes=large), "cuda")
     reference = op.task.reference
     compiled, ours = (torch.compile(function, dynamic=False) for function in (reference, lambda **i: preferring(**i)))
     contestants = {
@@ -69,7 +89,7 @@ def main() -> None:
         }
         for name, value in answers.items()
     }
-    small = sized(options.small)
+    small = draw(op.task, Workload(sizes=little), "cuda")
     with torch.no_grad():
         host = {"operator without grad": host_microseconds(lambda: op(**small))}
     wanting = {
@@ -78,7 +98,7 @@ def main() -> None:
     host["operator with grad"] = host_microseconds(lambda: op(**wanting))
     row = {
         "task": options.task,
-        "sizes": options.sizes,
+        "sizes": large,
         "explained": preferring.explain(**inputs),
         "milliseconds": times,
         "errors": errors,
