@@ -181,14 +181,17 @@ def main() -> None:
 def judge_twice(referee: Referee, command: dict[str, Any], say: Callable[[str, str], None]) -> list[StageResult]:
     """Judge a job; where the runner is lost, once more with a new one, and only then is it the candidate's fault.
 
-    What ends a process may come from outside: a user, or a machine that is short of memory.
-    Raises RunnerLost where it can be no candidate's fault.
+    What ends a process may come from outside: a user, or a machine that is short of memory. Where others hold the GPU
+    it is judged once more too, for they may be gone by then.
+    Raises RunnerLost where it can be no candidate's fault, NotAlone where others hold the GPU still.
     """
     hostile = command.get("tier") != "closed"
     try:
         return referee.judge(_job(command, say), hostile=hostile)
     except RunnerLost as error:
         say(error.stage, f"the runner was lost ({error}); once more with another")
+    except NotAlone as error:
+        say("timing", f"{error}: once more")
     job = _job(command, say)
     try:
         return referee.judge(job, hostile=hostile)

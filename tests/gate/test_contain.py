@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from codasmith.gate import contain, referee, runners
+from codasmith.gate.job import NotAlone
 from codasmith.gate.pipe import ChildFailed
 from codasmith.gate.referee import RunnerLost, judge_twice
 from codasmith.gate.runners import Runners
@@ -208,7 +209,8 @@ class Judge:
     def judge(self, job, *, hostile):
         self.jobs.append((job, hostile))
         if self.failures:
-            raise RunnerLost("numerics", "the stage numerics", self.failures.pop(0))
+            failure = self.failures.pop(0)
+            raise failure if isinstance(failure, NotAlone) else RunnerLost("numerics", "the stage numerics", failure)
         return [StageResult(stage="tune", outcome="passed")]
 
 
@@ -239,6 +241,16 @@ def test_a_runner_that_is_lost_twice_is(jobs, error, code):
     stages = judge_twice(Judge(error, error), {"tier": "cutedsl"}, jobs[1])
     assert [s.outcome for s in stages] == ["passed", "failed"]
     assert stages[-1].stage == "numerics" and stages[-1].finding.code == code
+
+
+def test_where_others_held_the_gpu_it_is_judged_once_more_and_never_the_candidates_fault(jobs):
+    busy = NotAlone("others computed on this GPU")
+    (stage,) = judge_twice(Judge(busy), {"tier": "closed"}, jobs[1])
+    assert stage.outcome == "passed" and jobs_said[-1] == ("timing", "others computed on this GPU: once more")
+    with pytest.raises(NotAlone):
+        judge_twice(Judge(busy, busy), {"tier": "cutedsl"}, jobs[1])
+    with pytest.raises(NotAlone):
+        judge_twice(Judge(KILLED, busy), {"tier": "closed"}, jobs[1])
 
 
 def test_a_gpu_without_memory_is_never_the_candidates_fault(jobs):
