@@ -1,14 +1,14 @@
-"""Llama blocks, QK-norm with rotary embedding and the loss: values, gradients and state dicts of plain PyTorch."""
+"""Llama blocks, QK-norm with rotary embedding: values, gradients and state dicts of plain PyTorch."""
 
 import importlib.util
 from pathlib import Path
 
 import pytest
 import torch
-from codasmith.verified_kernels.modules import LinearCrossEntropy, LlamaBlock, LlamaLayers, LlamaShape, QKNormRoPE, loss
+from codasmith.verified_kernels.modules import LlamaBlock, LlamaLayers, LlamaShape, QKNormRoPE
 from codasmith.verified_kernels.modules.rotary import from_pairs, to_pairs
 from torch import nn
-from torch.nn.functional import cross_entropy, rms_norm
+from torch.nn.functional import rms_norm
 from torch.utils.checkpoint import checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*runs its unfused reference")
@@ -212,55 +212,6 @@ def _by_name(module):
     for weight in module.parameters():
         weight.data = weight.grad
     return dict(module.state_dict())
-
-
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("blocks", [1, 3])
-def test_the_loss_is_that_of_cross_entropy(monkeypatch, reduction, blocks):
-    torch.manual_seed(0)
-    monkeypatch.setattr(loss, "LOGITS", 24 * 128 * (1 if blocks == 3 else 9))
-    module = LinearCrossEntropy(16, 24, reduction=reduction, ignore_index=-1)
-    x, target = torch.randn(3, 100, 16), torch.randint(0, 24, (3, 100))
-    target[1, 20:90] = -1
-    found = []
-    for ours in (True, False):
-        v = x.clone().requires_grad_()
-        module.weight.grad = None
-        if ours:
-            value = module(v, target)
-        else:
-            logits = (v @ module.weight.T).flatten(0, 1)
-            value = cross_entropy(logits, target.flatten(), ignore_index=-1, reduction=reduction)
-        (value * torch.linspace(0.5, 2, value.numel()).view(value.shape)).sum().backward()
-        found.append((value.detach().flatten(), v.grad, module.weight.grad))
-    for mine, theirs in zip(*found, strict=True):
-        close(mine, theirs)
-    with torch.no_grad():
-        close(module(x, target).flatten(), found[1][0])
-
-
-@pytest.mark.parametrize("frozen", ["weight", "x"])
-def test_a_frozen_side_of_the_loss_gets_no_gradient_and_the_other_the_same(monkeypatch, frozen):
-    monkeypatch.setattr(loss, "LOGITS", 24 * 128)
-    torch.manual_seed(0)
-    module, x, target = LinearCrossEntropy(16, 24), torch.randn(300, 16), torch.randint(0, 24, (300,))
-    v, w = x.clone().requires_grad_(), module.weight.detach().clone().requires_grad_()
-    cross_entropy(v @ w.T, target).backward()
-    x.requires_grad_(frozen == "weight")
-    module.weight.requires_grad_(frozen == "x")
-    (3 * module(x, target)).backward()
-    mine, theirs, none = (
-        (x.grad, v.grad, module.weight.grad) if frozen == "weight" else (module.weight.grad, w.grad, x.grad)
-    )
-    close(mine, 3 * theirs)
-    assert none is None
-
-
-def test_a_loss_over_nothing_is_nan_and_an_unknown_reduction_an_error():
-    module = LinearCrossEntropy(16, 24)
-    assert module(torch.randn(2, 16), torch.full((2,), -100)).isnan()
-    with pytest.raises(ValueError, match="reduction is 'median'; it must be"):
-        LinearCrossEntropy(16, 24, reduction="median")
 
 
 def test_a_key_value_cache_continues_where_it_stopped(pair):

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
+from ..errors import InputError
 from ..operator import Operator
 from . import rows as row_kernels
 from .operators import operator
@@ -24,6 +25,7 @@ class LinearCrossEntropy(nn.Module):
     Memory does not grow with rows times vocabulary.  A mean or a sum makes the gradients in the forward pass, while a
     block's logits are there, and the backward pass only scales them: three products in all.  With reduction "none" and
     in fp16, whose range sums over all rows may leave, the backward pass makes the logits again: four.
+    Raises ValueError for an unknown reduction or a width of 0, and InputError for a target of another shape.
     """
 
     def __init__(
@@ -38,6 +40,8 @@ class LinearCrossEntropy(nn.Module):
         super().__init__()
         if reduction not in ("mean", "sum", "none"):
             raise ValueError(f'reduction is {reduction!r}; it must be "mean", "sum" or "none"')
+        if hidden < 1 or vocabulary < 1:
+            raise ValueError(f"hidden is {hidden} and vocabulary {vocabulary}; give each 1 or more")
         self.weight = nn.Linear(hidden, vocabulary, bias=False, device=device, dtype=dtype).weight
         self.ignore_index, self.reduction = ignore_index, reduction
         self._forward, self._backward = operator("linear_cross_entropy_partial"), operator("linear_dlogits")
@@ -45,25 +49,32 @@ class LinearCrossEntropy(nn.Module):
     def forward(self, x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """x [..., hidden], target [...] of columns or ignore_index. The loss in float32, [...] or a scalar.
 
-        The mean over no rows at all is NaN, as in PyTorch.
+        The mean over no rows at all is NaN and has gradients of 0, as in PyTorch.  A target that is no column: an
+        InputError on a CPU; on a GPU, which is not waited for, a loss of NaN.
         """
+        if target.shape != x.shape[:-1]:
+            raise InputError(
+                f"target has shape {list(target.shape)}, and x has shape {list(x.shape)}; give target one column for "
+                f"each row, {list(x.shape[:-1])}"
+            )
         rows, columns = x.reshape(-1, x.shape[-1]).contiguous(), target.reshape(-1)
         weight, kind = self.weight, x.device.type
         if torch.is_autocast_enabled(kind):
             rows, weight = (v.to(torch.get_autocast_dtype(kind)) for v in (rows, weight))
         counted = columns != self.ignore_index
         columns = columns.where(counted, 0)
+        outside = (columns < 0) | (columns >= weight.shape[0])
         graded = torch.is_grad_enabled() and (rows.requires_grad or weight.requires_grad)
         if graded and self.reduction != "none" and rows.dtype != torch.float16:
-            share = counted.to(torch.float32)
-            return _Total.apply(
-                self._forward, rows, weight, columns, share / share.sum() if self.reduction == "mean" else share
-            )
+            share, mean = counted.to(torch.float32), self.reduction == "mean"
+            share = (share / share.sum().clamp(min=1) if mean else share).masked_fill(outside, torch.nan)
+            total = _Total.apply(self._forward, rows, weight, columns, share)
+            return total.where(counted.any(), torch.nan) if mean else total
         if graded:
             losses = _Losses.apply(self._forward, self._backward, rows, weight, columns)
         else:
             losses = _losses(self._forward, rows, weight, columns)[0]
-        losses = losses.where(counted, 0)
+        losses = losses.where(counted, 0).masked_fill(outside, torch.nan)
         if self.reduction == "none":
             return losses.view(target.shape)
         return losses.sum() / counted.sum() if self.reduction == "mean" else losses.sum()
