@@ -12,9 +12,9 @@ import difflib
 import time
 
 from ..primitives.graph import Graph, GraphError
-from ..primitives.language import MAX_BYTES, ReadError
+from ..primitives.language import ENCODING, MAX_BYTES, UTF8, ReadError
 from ..primitives.reader import read
-from ..primitives.syntax import syntax_tree
+from ..primitives.syntax import other_encoding, syntax_tree
 from ..primitives.types import DOUBLE, FULL, HALF, WIDTHS, ValueType
 from ..tasks.task import Task
 from .known import same_as
@@ -23,6 +23,8 @@ from .verdict import Finding, StageResult, Tier
 MODULES = ("cutlass", "cutlass.cute", "quack.epilogue", "quack.activation")
 """What an open candidate may import, with what lies below the last three."""
 PLAIN_MODULES = ("__future__", "functools", "math", "operator", "typing")
+LONGEST = 1000
+"""Characters of a message."""
 _NAMES = {"__import__", "eval", "exec", "compile", "open", "globals", "vars", "input", "breakpoint", "exit", "quit"}
 _DUNDERS = {"__init__", "__post_init__", "__name__", "__doc__", "__all__", "__annotations__"}
 
@@ -54,6 +56,9 @@ def read_stage(task: Task, source: str, tier: Tier, *, name: str | None = None) 
 
 
 def _result(started: float, finding: Finding | None, note: str = "", data: dict | None = None) -> StageResult:
+    if finding and len(finding.message) > LONGEST:  # of a name without end
+        begin, end = finding.message[: LONGEST - 200], finding.message[-150:]
+        finding = finding.model_copy(update={"message": f"{begin} ... {end}"})
     return StageResult(
         stage="read",
         outcome="failed" if finding else "passed",
@@ -191,6 +196,8 @@ def _check_module(source: str) -> Finding | None:
             message="The source holds a character that no file may hold, or is nested too deeply.",
             remedy="Write plain Python.",
         )
+    if encoding := other_encoding(source):
+        return Finding(code="encoding", message=ENCODING.format(encoding), remedy=UTF8)
     for node in ast.walk(tree):
         finding = _check_node(node)
         if finding:

@@ -80,6 +80,7 @@ class Body(Expressions):
             )
 
     def _assign(self, target: ast.expr, value: Value, scope: Scope) -> None:
+        self.steps += 1
         if isinstance(target, ast.Name):
             scope.bound[target.id] = value
         elif isinstance(target, ast.Tuple):

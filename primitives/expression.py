@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from .fold import FLOAT32_MAX
 from .graph import CONST, EVEN, ODD, Builder, GraphError
 from .language import ReadError, known
 from .primitive import REGISTRY
@@ -79,12 +80,9 @@ class Expressions:
     def expression(self, e: ast.expr, scope: Scope) -> Value:
         self.steps += 1
         if self.steps > MAX_STEPS or len(self.builder.nodes) > MAX_NODES:
-            raise ReadError(
-                e.lineno,
-                f"The epilogue has more than {MAX_NODES} operations, its helper functions inlined.",
-                "Write a shorter one.",
-                "too-large",
-            )
+            many = f"{MAX_NODES} operations" if self.steps <= MAX_STEPS else f"{MAX_STEPS} names and numbers"
+            message = f"The epilogue has more than {many}, its helper functions inlined."
+            raise ReadError(e.lineno, message, "Write a shorter one.", "too-large")
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise ReadError(e.lineno, "An expression is nested too deeply.", "Give its parts names.", "too-deep")
@@ -174,11 +172,15 @@ class Expressions:
             )
         n = nodes[exponent].value
         if nodes[base].op == CONST:
+            b = nodes[base].value
             try:
-                result = nodes[base].value ** n
+                result = b**n
             except (ArithmeticError, ValueError):
                 result = float("nan")
-            return self.node(CONST, (), e, value=result if isinstance(result, float) else float("nan"))
+            if not isinstance(result, float) or not abs(result) <= FLOAT32_MAX:
+                message = f"({b:g}) ** ({n:g}) is not a finite float32 number."
+                raise ReadError(e.lineno, message, "Change the constants.", "bad-constant")
+            return self.node(CONST, (), e, value=result)
         if n in (2, 3, 4):
             square = self.node("mul", (base, base), e)
             return square if n == 2 else self.node("mul", (square, base if n == 3 else square), e)

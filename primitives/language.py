@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 
 from .node import GraphError
 from .primitive import REGISTRY
-from .syntax import syntax_tree
+from .syntax import other_encoding, syntax_tree
 
 PACKAGE = "codasmith.primitives"
 MAX_BYTES = 64 * 1024
@@ -38,6 +38,8 @@ WHERE = "Write where(condition, a, b): both sides are values of every element."
 LOOP = "Write the terms out; a sum over columns or rows is row_sum(x) or col_sum(x), as a returned value."
 PLAIN = "Remove it: an epilogue is assignments and one return."
 ONE_FUNCTION = "Write a helper function at the top level of the file and call it by name."
+ENCODING = "A comment at the top says that the file is in {}: Python would read another text than what stands here."
+UTF8 = "Remove the comment: a candidate is UTF-8."
 UNPACK = "Write even, odd = unpack(x) for alternating columns; other columns are out of a lane's reach."
 
 # Node type -> (code, name of the construct, remedy).
@@ -135,6 +137,10 @@ def parse(source: str) -> ast.Module:
     try:
         tree = syntax_tree(source)
     except SyntaxError as error:
+        if "Exceeds the limit" in error.msg:  # of digits
+            raise ReadError(
+                error.lineno, "This number is too large for float32.", "Write a smaller one.", "bad-constant"
+            ) from None
         raise ReadError(
             error.lineno,
             f"This is not Python: {error.msg}.",
@@ -145,6 +151,8 @@ def parse(source: str) -> ast.Module:
         raise ReadError(None, "The source holds a character that no file may hold.", "Remove it.", "syntax") from None
     except (RecursionError, MemoryError):
         raise ReadError(None, "An expression is nested too deeply.", "Give its parts names.", "too-deep") from None
+    if encoding := other_encoding(source):
+        raise ReadError(None, ENCODING.format(encoding), UTF8, "encoding")
     _check_characters(source)
     for node in _walk(tree):
         _check(node)
@@ -238,9 +246,16 @@ def _check_signature(function: ast.FunctionDef) -> None:
         raise ReadError(line, f"{name} has two parameters called {twice}.", "Rename one.", "parameters")
 
 
+_HIDDEN = ("Cc", "Cf", "Zl", "Zp")
+"""Controls, formats, separators of lines and paragraphs: a carriage return begins a line for Python and not for all who
+look at it, others do for whoever looks and not for Python."""
+
+
 def _check_characters(source: str) -> None:
     for number, text in enumerate(source.split("\n"), 1):
-        hidden = next((c for c in text if unicodedata.category(c) == "Cf" or (c < " " and c not in "\t\f\r")), None)
+        hidden = next(
+            (c for c in text.removesuffix("\r") if c not in "\t\f" and unicodedata.category(c) in _HIDDEN), None
+        )
         if hidden:
             raise ReadError(
                 number, f"The invisible character U+{ord(hidden):04X} stands here.", "Remove it.", "non-ascii"

@@ -88,7 +88,7 @@ PAYLOAD = "__import__('pathlib').Path({mark!r}).touch()"
 def _armed(attack, mark):
     """The attack with a payload as its first statement after the docstring, where importing it would run it first."""
     text = attack.source(mark.with_name("other"))
-    end = text.index('"""', 3) + 3
+    end = text.index('"""', text.index('"""') + 3) + 3
     return text[:end] + "\n" + PAYLOAD.format(mark=str(mark)) + text[end:]
 
 

@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import pytest
 from codasmith.gate.interpret import interpret_stage
-from codasmith.gate.read import read_stage
+from codasmith.gate.read import LONGEST, read_stage
 from codasmith.tasks import Tensor, catalogue, task
 
 TASKS = catalogue()
@@ -229,6 +229,17 @@ def test_open_candidates_are_refused_for_what_they_import_and_reach_for(line):
 def test_an_open_candidate_must_define_epilogue_at_its_top_level():
     inner = "def outer():\n    def epilogue(acc):\n        return {}\n"
     assert finding(inner, "cutedsl").code == "no-epilogue"
+
+
+def test_an_open_candidate_in_another_encoding_is_refused_for_another_text_would_be_compiled():
+    found = finding(f"# coding: utf-7\n{OPEN}", "cutedsl")
+    assert found.code == "encoding" and "utf-7" in found.message and "UTF-8" in found.remedy
+
+
+def test_no_finding_is_longer_than_a_page():
+    for source in ("ret" + "u" * 60_000, f'return {{"{"y" * 60_000}": acc}}'):
+        found = finding(f"from codasmith.primitives import epilogue\n@epilogue\ndef f(acc):\n    {source}\n")
+        assert found.remedy and len(found.message) <= LONGEST
 
 
 def test_long_sources_are_refused_in_both_tiers():

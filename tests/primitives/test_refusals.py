@@ -102,7 +102,7 @@ BODIES = {
     "infinite": ("return {'o': maximum(acc, -1e999)}", "bad-constant", 5, "inf", "-1e30"),
     "huge integer": ("return {'o': acc + 1" + "0" * 400 + "}", "bad-constant", 5, "too large", "smaller"),
     "division by zero": ("return {'o': acc * (1 / 0)}", "bad-constant", 5, "div of 1, 0", "constants"),
-    "root of a negative": ("return {'o': acc * (-1) ** 0.5}", "bad-constant", 5, "nan", "finite"),
+    "root of a negative": ("return {'o': acc * (-1) ** 0.5}", "bad-constant", 5, "finite", "constants"),
     "unknown name": ("return {'o': acc * rst}", "unknown-name", 5, "rst ", "rstd"),
     "operand not a parameter": ("return {'o': acc * rstd}", "unknown-name", 5, "rstd", "add it to the parameters"),
     "unknown function": ("return {'o': slu(acc)}", "unknown-name", 5, "slu", "silu"),
@@ -198,7 +198,10 @@ FILES = {
         IMPORTS + "def h(x):\n    return x\nC = h(1.0)\n" + OK, "constant", 5, "calls a function", "NAME = number"),
     "constants in a tuple": (IMPORTS + "A, B = 1, 2\n" + OK, "constant", 3, "one name", "NAME = number"),
     "constant used above": (IMPORTS + "A = B\nB = 1\n" + OK, "unknown-name", 3, "B", "Use only"),
-    "constant too large": (IMPORTS + "A = 9 ** 9 ** 9\n" + OK, "bad-constant", 3, "finite", "-1e30"),
+    "constant too large": (IMPORTS + "A = 9 ** 9 ** 9\n" + OK, "bad-constant", 3, "(9) ** (3.8742e+08)", "constants"),
+    "constant that is no number": (IMPORTS + "A = (-8) ** 0.5\n" + OK, "bad-constant", 3, "(-8) ** (0.5)", "constants"),
+    "more digits than Python reads": (
+        IMPORTS + "A = " + "9" * 5000 + "\n" + OK, "bad-constant", 3, "too large for float32", "smaller"),
     "defined twice": (IMPORTS + "silu = 2.0\n" + OK, "defined-twice", 3, "silu", "another name"),
     "epilogue named like an import": (
         IMPORTS + OK.replace("f(", "relu("), "defined-twice", 4, "relu", "another name"),
@@ -225,6 +228,12 @@ FILES = {
     "greek name": (IMPORTS + OK.replace("    return", "    σ = acc\n    return"), "non-ascii", 5, "σ", "a-z"),
     "bidirectional mark": (IMPORTS + "# \u202e\n" + OK, "non-ascii", 3, "U+202E", "Remove"),
     "zero-width space": (IMPORTS + "# a\u200bb\n" + OK, "non-ascii", 3, "U+200B", "Remove"),
+    "return that hides a line": (IMPORTS + "# x\rsilu = 2.0\n" + OK, "non-ascii", 3, "U+000D", "Remove"),
+    "return that hides a look-alike": (IMPORTS + "#\rｆ = 2.0\n" + OK, "non-ascii", 3, "U+000D", "Remove"),
+    "line of an editor's alone": (IMPORTS + "# a\u2028b = 2.0\n" + OK, "non-ascii", 3, "U+2028", "Remove"),
+    "escape of eight bits": (IMPORTS + "# \x9b2J\n" + OK, "non-ascii", 3, "U+009B", "Remove"),
+    "another encoding": ("# coding: utf-7\n" + IMPORTS + OK, "encoding", None, "utf-7", "UTF-8"),
+    "another encoding after a return": ("#\r# vim: fileencoding=utf-7\n" + OK, "encoding", None, "utf-7", "UTF-8"),
     "index computed with": (
         IMPORTS + OK.replace("(acc)", "(acc, target)").replace("acc}", "acc + target}"),
         "bad-index", 5, "column numbers", "select(y, target)"),
@@ -316,6 +325,22 @@ def test_helpers_that_multiply_are_refused_in_time():
         f"def h{i}(x):\n    return h{i - 1}(x) + h{i - 1}(x)\n" for i in range(1, 40)
     )
     assert refused(IMPORTS + helpers + OK.replace("acc}", "h39(acc)}")).code == "too-large"
+
+
+def test_a_helper_that_names_one_value_over_and_over_is_refused_in_time():
+    names = " = ".join(f"a{i}" for i in range(6000))
+    helpers = f"def h0(x):\n    {names} = x\n    return a0\n" + "".join(
+        f"def h{i}(x):\n    return h{i - 1}(x) + h{i - 1}(x)\n" for i in range(1, 14)
+    )
+    error = refused(IMPORTS + helpers + OK.replace("acc}", "h13(acc)}"))
+    assert error.code == "too-large" and "50000 names" in error.message
+
+
+@pytest.mark.parametrize(
+    "top", ["# -*- coding: utf-8 -*-\n", "# Encoding: as halves\n", "# coding=ascii\n", "\r\n\t\x0c\r\n"]
+)
+def test_what_says_that_it_is_utf8_or_nothing_that_python_knows_is_read_and_so_are_the_ends_of_lines_of_windows(top):
+    assert read((top + IMPORTS + OK).replace("\n", "\r\n").replace("\r\r", "\r"), OPERANDS).outputs == {"o": 0}
 
 
 @pytest.mark.parametrize(
