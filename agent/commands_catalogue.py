@@ -44,6 +44,7 @@ def show_task(task: TaskArgument, as_json: JsonOption = False) -> None:
     """One task: its tensors, its outputs, its reference, and the shapes that are timed."""
     with speaking(as_json) as voice:
         from ..tasks import load_task
+        from ..tasks.scaled import SUFFIX, why_not
 
         found = load_task(task)
         document = {
@@ -62,6 +63,7 @@ def show_task(task: TaskArgument, as_json: JsonOption = False) -> None:
             "domain": _domain(found),
             "storages": found.storages,
             "fp8": found.fp8,
+            "with_fp8_operands": "" if found.fp8 or why_not(found) else found.name + SUFFIX,
             "workloads": [w.label for w in found.workloads()],
             "reference": found.source,
         }
@@ -102,7 +104,9 @@ def _show_task(console: Console, task: Task, document: dict[str, Any]) -> None:
     sizes = ("any" if step == 1 else f"a multiple of {step}" for step in document["domain"].values())
     console.print(f"domain   {'; '.join(f'{s} {words}' for s, words in zip(document['domain'], sizes, strict=True))}")
     scales = ", ".join(f"the scale of {operand} in {name}" for operand, name in task.fp8.items())
-    console.print(f"stored   in {', '.join(task.storages)}{f' ({scales})' * bool(scales)}", soft_wrap=True)
+    elsewhere = document["with_fp8_operands"]
+    more = f" ({scales})" if scales else f"; with fp8 operands: {elsewhere}" if elsewhere else ""
+    console.print(f"stored   in {', '.join(task.storages)}{more}", soft_wrap=True)
     console.print(f"timed    {'; '.join(document['workloads'])}\n", soft_wrap=True)
     if console.is_terminal:
         console.print(Syntax(task.source, "python", background_color="default"))

@@ -17,7 +17,8 @@ from codasmith import gate, verified_kernels
 from codasmith.evals.judging import remember
 from codasmith.gate.pipeline import Evaluation
 from codasmith.gate.verdict import Tier, Verdict
-from codasmith.tasks import ProgramTask, Task, TaskError, catalogue, load_task
+from codasmith.tasks import ProgramTask, Task, TaskError, catalogue, load_task, scaled_epilogue
+from codasmith.tasks.scaled import SUFFIX
 
 HAND_WRITTEN = Path(verified_kernels.__file__).parent / "hand_written"
 
@@ -142,6 +143,9 @@ def _candidate(name: str, options: argparse.Namespace) -> tuple[Task, Tier, str]
     try:
         task = load_task(name)
         folder = options.source / (tier or ("programs" if isinstance(task, ProgramTask) else ""))
+        if name.endswith(SUFFIX) and not tier:
+            base = load_task(name.removesuffix(SUFFIX))
+            return task, "closed", scaled_epilogue((folder / f"{base.name}.py").read_text(), base)
         return task, "cutedsl" if tier else "closed", (folder / f"{name}.py").read_text()
     except TaskError as error:
         raise SystemExit(str(error)) from None

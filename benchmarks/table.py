@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from codasmith.tasks import Task, shipped
+from codasmith.tasks import Task, shipped_task
 
 WEAK = 1.3
 """A baseline slower than this many times its own unfused roofline is marked: beating it proves little."""
@@ -103,7 +103,7 @@ def text(recording: Path) -> str:
 
 def page(verdicts: list[Verdict], libraries: list[Row], names: list[str]) -> str:
     """The whole document."""
-    known = shipped()
+    known = {v["task"]: task for v in verdicts if (task := shipped_task(v["task"]))}
     verdicts = sorted(verdicts, key=lambda v: (known[v["task"]].level if v["task"] in known else 9, *key(v)))
     places = {_place(v["environment"]) for v in verdicts}
     links = ", ".join(f"[{name}](../benchmarks/results/{name})" for name in names)

@@ -7,6 +7,8 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from ..agent.models import Answer, Message, ModelError, OnText, Usage
+from ..tasks.load import shipped_task
+from ..tasks.scaled import SUFFIX, scaled_epilogue
 
 if TYPE_CHECKING:
     from ..tasks import Task
@@ -33,7 +35,10 @@ class HandWritten:
 
 
 def source_for(task: str, tier: str = "closed") -> str | None:
-    """The text of the task's hand-written epilogues; None where there are none."""
+    """The text of the task's hand-written epilogues, with fp8 operands that of the task without; None without any."""
+    if tier == "closed" and task.endswith(SUFFIX) and (base := shipped_task(task.removesuffix(SUFFIX))):
+        found = source_for(base.name)
+        return scaled_epilogue(found, base) if found else None
     folder = resources.files("codasmith.verified_kernels.hand_written")
     places = ((), ("programs",)) if tier == "closed" else ((tier,),)
     files = (folder.joinpath(*place, f"{task}.py") for place in places)

@@ -13,6 +13,7 @@ from .layout import accumulator, deinterleave, from_kernel, interleave, to_kerne
 from .load import catalogue, load_task, program_tasks, shipped, shipped_task, validate
 from .oracle import cast, oracle, unfused
 from .program_task import ProgramTask
+from .scaled import scaled, scaled_epilogue, text_of
 from .task import Product, Task, task
 from .tensor import Tensor
 from .workload import FAMILIES, Workload
@@ -36,9 +37,12 @@ __all__ = [
     "load_task",
     "oracle",
     "program_tasks",
+    "scaled",
+    "scaled_epilogue",
     "shipped",
     "shipped_task",
     "task",
+    "text_of",
     "to_kernel",
     "unfused",
     "validate",

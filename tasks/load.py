@@ -24,6 +24,7 @@ from .errors import TaskError
 from .inputs import draw
 from .oracle import oracle, unfused
 from .program_task import ProgramTask
+from .scaled import SUFFIX, scaled
 from .task import Task
 
 # Importing a folder binds its name in the parent package, so it comes before the function of the same name.
@@ -56,7 +57,14 @@ def shipped_task(name: str) -> Task | None:
             for task in _tasks_of(importlib.import_module(full)):
                 if task.name == name:
                     return task
-    return shipped().get(name)
+    return _scaled(name) or shipped().get(name)
+
+
+@cache
+def _scaled(name: str) -> Task | None:
+    """NAME_fp8 of one of the project's own tasks; None if there is none. Raises TaskError where there cannot be one."""
+    base = shipped_task(name.removesuffix(SUFFIX)) if name.endswith(SUFFIX) else None
+    return scaled(base) if base else None
 
 
 def _found(package: ModuleType) -> dict[str, Task]:
@@ -69,6 +77,8 @@ def _found(package: ModuleType) -> dict[str, Task]:
 
 def load_task(name_or_path: str | os.PathLike) -> Task:
     """A task of the catalogue by name, or the task of a file: "my_task.py", or "my_tasks.py:one_of_them".
+
+    NAME_fp8 is NAME with operands in fp8, in the catalogue and in a file ("my_task.py:NAME_fp8"); see `scaled`.
 
     Raises TaskError, in one sentence, for whatever is wrong with the name, the file or the task.
     """
@@ -109,8 +119,8 @@ def _is_path(text: str) -> bool:
 
 def _from_catalogue(name: str) -> Task:
     tasks = shipped()
-    if name in tasks:
-        return tasks[name]
+    if found := tasks.get(name) or _scaled(name):
+        return found
     near = difflib.get_close_matches(name, tasks, n=2)
     hint = f"did you mean {' or '.join(near)}?" if near else "its names: codasmith tasks list"
     raise TaskError(f"there is no task {name!r} in the catalogue; name one, or a path that ends in .py ({hint})")
@@ -175,6 +185,9 @@ def _choose(path: Path, found: list[Task], wanted: str) -> Task:
         for task in found:
             if task.name == wanted:
                 return task
+        for task in found:
+            if task.name + SUFFIX == wanted:
+                return scaled(task)
         raise TaskError(f"{path.name} defines no task {wanted!r}; it defines {', '.join(names)}")
     if len(found) > 1:
         raise TaskError(

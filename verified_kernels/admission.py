@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..gate.verdict import Verdict, key_of
-from ..tasks import Task
+from ..tasks import Task, text_of
 from ..templates import ABI
 from .errors import AdmissionError
 from .evidence import best_of, numerics_of, workloads_of
@@ -142,7 +142,7 @@ def domain_of(task: Task, objects: tuple[CompiledObject, ...]) -> str:
 
 def _task_file(task: Task) -> str:
     try:
-        return Path(task.path or "").read_text()
+        return text_of(task)
     except OSError as error:
         raise AdmissionError(f"the task's file {task.path} cannot be read ({error.strerror})") from None
 

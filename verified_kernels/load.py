@@ -125,8 +125,9 @@ def find(name: str) -> Entry:
         raise RegistryError(problems[0])
     if entries:
         raise UnknownKernel(f"{title} has no entry {pin!r}; it has {', '.join(e.name for e in entries)}")
-    if title in shipped():
-        raise UnknownKernel(f"no kernel of {title} was admitted yet; `codasmith run {title}` makes one")
+    if own := shipped_task(title):
+        storage = " --storage fp8" * (title not in shipped() and "fp8" in own.storages)
+        raise UnknownKernel(f"no kernel of {title} was admitted yet; `codasmith run {title}{storage}` makes one")
     raise UnknownKernel(_unknown(title))
 
 

@@ -1,0 +1,111 @@
+"""NAME_fp8: what it computes, what an epilogue for it must be, and where there is none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from codasmith.evals.hand_written import source_for
+from codasmith.gate.interpret import interpret_stage
+from codasmith.gate.read import read_stage
+from codasmith.tasks import TaskError, catalogue, draw, load_task, oracle, scaled, shipped_task, text_of, unfused
+from codasmith.tasks.scaled import scales, why_not
+
+WITH = [name for name, task in catalogue().items() if not why_not(task)]
+OWN = '''"""Two tasks with a helper, one called otherwise than its function."""
+
+from codasmith.tasks import Tensor, task
+
+TWICE = 2.0
+
+
+def doubled(value):
+    return value * TWICE
+
+
+@task(gemm="a @ b.T", name="called", a=Tensor("M K"), b=Tensor("N K", scale="K**-0.5"), out={"y": Tensor("M N")})
+def first(a, b):
+    """y = 2 a @ b.T."""
+    return {"y": doubled(a @ b.T)}
+
+
+@task(gemm="a @ b.T", a=Tensor("M K"), b=Tensor("N K"), c=Tensor("N"), out={"y": Tensor("M N")})
+def second(a, b, c):
+    both = a @ b.T
+    return {"y": both + a @ b.T + c}
+'''
+
+
+def test_every_forward_task_takes_fp8_operands_itself_or_has_one_that_does():
+    without = {name for name, task in catalogue().items() if why_not(task) and not task.fp8}
+    assert len(WITH) > 40
+    assert all(catalogue()[name].gemm.a_transposed or not catalogue()[name].gemm.b_transposed for name in without)
+
+
+@pytest.mark.parametrize("name", WITH)
+def test_it_is_the_task_on_operands_times_their_scales(name):
+    task, made = catalogue()[name], load_task(f"{name}_fp8")
+    assert made is load_task(f"{name}_fp8") is shipped_task(f"{name}_fp8") and made.digest != task.digest
+    inputs = draw(made, made.correctness_workloads("fp8")[1])
+    given = {n: v for n, v in inputs.items() if n not in scales(task)}
+    for operand, scale in zip((task.gemm.a, task.gemm.b), scales(task), strict=True):
+        assert inputs[operand].dtype == torch.float8_e4m3fn and inputs[scale].dtype == torch.float32
+        given[operand] = inputs[operand].double() * inputs[scale].double()[:, None]
+    expected, plain = oracle(task, given), unfused(made, inputs)
+    for output, value in oracle(made, inputs).items():
+        torch.testing.assert_close(value, expected[output], rtol=1e-9, atol=1e-9)
+        assert plain[output].isfinite().all()
+
+
+@pytest.mark.parametrize("name", WITH)
+def test_the_epilogue_by_hand_is_made_one_for_it(name):
+    made = load_task(f"{name}_fp8")
+    read, graph = read_stage(made, source_for(made.name), "closed")
+    assert read.outcome == "passed", read.finding
+    assert interpret_stage(made, graph).outcome == "passed"
+
+
+def test_it_is_a_file_of_its_own_where_it_is_kept(tmp_path):
+    made = load_task("linear_swiglu_fp8")
+    kept = tmp_path / "task.py"
+    kept.write_text(text_of(made))
+    again = load_task(f"{kept}:linear_swiglu_fp8")
+    assert again.digest == made.digest and again.fp8 == {"x": "x_scale", "w": "w_scale"}
+    assert text_of(again) == kept.read_text() and again.path == kept
+    assert "gate and up are the halves of x @ w.T" in again.doc and "x_scale and w_scale, a scale" in again.doc
+
+
+def test_a_users_own_task_has_one_too(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    made = load_task(f"{file}:called_fp8")
+    assert made.name == "called_fp8" and made.path == file and tuple(made.tensors) == ("a", "b", "a_scale", "b_scale")
+    inputs = draw(made, made.correctness_workloads("fp8")[0])
+    value = oracle(made, inputs)["y"]
+    product = inputs["a"].double() @ inputs["b"].double().T
+    torch.testing.assert_close(value, 2 * product * inputs["a_scale"][:, None].double() * inputs["b_scale"].double())
+    with pytest.raises(TaskError, match=r"'second_fp8'.*says a @ b\.T 2 times"):
+        load_task(f"{file}:second_fp8")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("rmsnorm_swiglu_fp8", "has inputs for the scales of fp8 operands; ask for it with fp8 as the storage dtype"),
+        ("gelu_bwd_fp8", "contiguous along K, and those of gelu_bwd, dy @ w, are not both"),
+        ("mlp_swiglu_fp8", "mlp_swiglu is a program"),
+        ("linear_bias_fp8_fp8", "linear_bias_fp8 has inputs for the scales"),
+        ("nothing_fp8", "there is no task 'nothing_fp8' in the catalogue"),
+    ],
+)
+def test_where_there_is_none_a_sentence_says_why(name, said):
+    with pytest.raises(TaskError, match=said):
+        load_task(name)
+
+
+def test_a_task_whose_tensor_has_the_name_of_a_scale_has_none(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(
+        OWN.replace("c=Tensor", "a_scale=Tensor").replace("(a, b, c)", "(a, b, a_scale)").replace("+ c", "")
+    )
+    with pytest.raises(TaskError, match="second has a tensor called a_scale"):
+        scaled(load_task(f"{file}:second"))
