@@ -170,7 +170,10 @@ class Task:
     def check_storage(self, storage: str) -> None:
         """Raise TaskError, in one sentence, where the task is not for this storage dtype."""
         if storage not in self.storages:
-            remedy = "; declare fp8={operand: scale} for tensors that take the operands' scales" * (storage == "fp8")
+            from .scaled import SUFFIX, why_not
+
+            why = why_not(self)
+            remedy = (f": {why}" if why else f"; with fp8 operands it is {self.name}{SUFFIX}") * (storage == "fp8")
             raise TaskError(f"task {self.name!r} is for {', '.join(self.storages)}, and {storage} is asked{remedy}")
 
     def dtype_of(self, name: str, storage: str) -> str:

@@ -233,7 +233,8 @@ def test_tasks_are_listed_and_shown(cli):
 
 
 def test_tasks_show_says_in_which_dtypes_a_task_may_be_stored(cli):
-    assert "stored   in bf16, fp16\n" in cli("tasks", "show", "linear_bias")[1]
+    assert "stored   in bf16, fp16; with fp8 operands: linear_bias_fp8\n" in cli("tasks", "show", "linear_bias")[1]
+    assert "stored   in bf16, fp16\n" in cli("tasks", "show", "gelu_bwd")[1]
     shown = cli("tasks", "show", "linear_scale_bias")[1]
     assert "stored   in bf16, fp16, fp8 (the scale of x in row_scale, the scale of w in col_scale)" in shown
 
@@ -244,7 +245,8 @@ def test_a_task_that_takes_no_fp8_operands_is_refused_before_anything_is_asked(c
     for command in (("check", "linear_bias", path), ("run", "linear_bias", "--model", "builtin:tracer")):
         code, out, err = cli(*command, "--storage", "fp8")
         assert code == 2 and out == ""
-        assert "task 'linear_bias' is for bf16, fp16, and fp8 is asked; declare fp8=" in " ".join(err.split())
+        said = "task 'linear_bias' is for bf16, fp16, and fp8 is asked; with fp8 operands it is linear_bias_fp8"
+        assert said in " ".join(err.split())
 
 
 def test_an_empty_store_lists_no_kernels(cli, monkeypatch):

@@ -49,7 +49,7 @@ def test_a_task_without_room_for_scales_is_refused_in_one_sentence():
     assert verdict.status == "failed"
     assert verdict.note == (
         "the gate could not finish: task 'linear_bias' is for bf16, fp16, and fp8 is asked; "
-        "declare fp8={operand: scale} for tensors that take the operands' scales"
+        "with fp8 operands it is linear_bias_fp8"
     )
 
 
