@@ -100,3 +100,33 @@ def test_what_does_not_divide_into_heads_is_refused_by_its_key():
         sd.state_from_pairs(state_dict(), 1)
     with pytest.raises(RegistryError, match="w_qkv has 64 rows, and 4 query heads"):
         sd.split_qkv(torch.zeros(64, 2), H, G, HEAD)
+
+
+def test_shapes_that_would_be_reordered_wrongly_in_silence_are_one_sentence():
+    cos = torch.rand(5, 128)
+    wrong = {
+        "the tensor has 130 rows, which do not divide into heads of 128": lambda: rotary.to_pairs(torch.rand(130), 128),
+        "the tensor has 9 rows, which do not divide into heads of 3": lambda: rotary.from_pairs(torch.rand(9), 3),
+        "cos has shape [1, 5, 128] and sin [1, 5, 128]; give both [tokens, 128] or half so wide": (
+            lambda: rotary.table(cos[None], cos[None], 128, 4)
+        ),
+        "cos has shape [5, 32] and sin [5, 32]": lambda: rotary.table(cos[:, :32], cos[:, :32], 128, 4),
+        "cos has shape [5, 128] and sin [5, 64]": lambda: rotary.table(cos, cos[:, :64], 128, 4),
+        "cos has shape [5, 128] and sin [5, 128]; give both [tokens, 64]": lambda: rotary.table(cos, cos, 64, 4),
+        "untouched is 3; columns come in pairs": lambda: rotary.table(cos, cos, 128, 4, 3),
+        "q_norm has shape [128] and k_norm [64]": lambda: sd.join_norms(cos[0], cos[0, :64], 4, 2),
+        "gamma has 512 elements, and 4 query heads and one of keys": lambda: sd.split_norms(torch.rand(512), 4, 128),
+        "the table has shape [5, 128]; give [M, N] of whole heads of 256": lambda: sd.cos_sin(cos, 256),
+        "gate has shape [3, 4] and up [5, 4]": lambda: sd.join_gate_up(torch.rand(3, 4), torch.rand(5, 4)),
+    }
+    for words, call in wrong.items():
+        with pytest.raises(RegistryError) as caught:
+            call()
+        assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("end", ["q_proj.weight_scale", "k_proj.lora_B.default.weight", "k_proj.base_layer.weight"])
+def test_a_tensor_that_must_be_reordered_with_a_rotary_weight_and_cannot_be_is_refused(end):
+    state = state_dict() | {f"model.layers.0.self_attn.{end}": torch.ones(H * HEAD, 1)}
+    with pytest.raises(RegistryError, match=rf"self_attn\.{end} belongs to a rotary projection or norm, and only"):
+        sd.state_to_pairs(state, HEAD)

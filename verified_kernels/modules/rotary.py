@@ -9,15 +9,30 @@ from __future__ import annotations
 
 import torch
 
+from ..errors import RegistryError
+
+
+def check_heads(what: str, length: int, head_dim: int) -> None:
+    """Raise RegistryError where so many rows, or columns, are not heads of head_dim."""
+    if head_dim < 2 or head_dim % 2 or length % head_dim:
+        raise RegistryError(
+            f"{what}, which do not divide into heads of {head_dim}; pass the model's head_dim, an even number"
+        )
+
 
 def to_pairs(rows: torch.Tensor, head_dim: int) -> torch.Tensor:
-    """A weight [heads * head_dim, ...] of a checkpoint, its rows ordered so that pairs are adjacent: a copy."""
+    """A weight [heads * head_dim, ...] of a checkpoint, its rows ordered so that pairs are adjacent: a copy.
+
+    Raises RegistryError where the rows do not divide into heads.
+    """
+    check_heads(f"the tensor has {rows.shape[0]} rows", rows.shape[0], head_dim)
     halves = rows.unflatten(0, (-1, 2, head_dim // 2))
     return halves.transpose(1, 2).reshape(rows.shape)
 
 
 def from_pairs(rows: torch.Tensor, head_dim: int) -> torch.Tensor:
     """The inverse of `to_pairs`: a copy in a checkpoint's order."""
+    check_heads(f"the tensor has {rows.shape[0]} rows", rows.shape[0], head_dim)
     pairs = rows.unflatten(0, (-1, head_dim // 2, 2))
     return pairs.transpose(1, 2).reshape(rows.shape)
 
@@ -27,8 +42,15 @@ def table(cos: torch.Tensor, sin: torch.Tensor, head_dim: int, heads: int, untou
 
     cos, sin: [tokens, head_dim] as Hugging Face's models make them (the second half repeats the first), or
     [tokens, head_dim / 2]. heads: those that turn. untouched: columns behind them, such as those of the values.
-    Returns [tokens, heads * head_dim + untouched] in the dtype of cos.
+    Returns [tokens, heads * head_dim + untouched] in the dtype of cos. Raises RegistryError for other shapes, such as
+    those of angles that turn only a part of a head.
     """
+    if cos.dim() != 2 or cos.shape != sin.shape or cos.shape[1] * 2 not in (head_dim, 2 * head_dim) or head_dim % 2:
+        raise RegistryError(
+            f"cos has shape {list(cos.shape)} and sin {list(sin.shape)}; give both [tokens, {head_dim}] or half so wide"
+        )
+    if untouched % 2:
+        raise RegistryError(f"untouched is {untouched}; columns come in pairs, give an even number")
     angles = torch.stack((cos[:, : head_dim // 2], sin[:, : head_dim // 2]), -1).flatten(-2)
     turned = angles.repeat(1, heads)
     if not untouched:
