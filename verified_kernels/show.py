@@ -11,7 +11,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from ..tasks import Task, TaskError
+from ..tasks import Task, TaskError, shipped_task
 from . import plot, store
 from .errors import RegistryError
 from .load import find, resolve, stale
@@ -55,14 +55,27 @@ class Description(BaseModel):
 
 
 def list_entries(task: str | None = None) -> list[Listing]:
-    """Every readable entry (of one task), best first within a task."""
+    """Every readable entry (of one task, or the one that "task/digest" begins), best first within a task.
+
+    Raises UnknownKernel for a name that nobody knows.
+    """
+    entries, damaged = _scan(task)
+    title, _, pin = (task or "").partition("/")
+    found = [entry for entry in entries if entry.record.digest.startswith(pin)]
+    if task and not found and not damaged and (pin or shipped_task(title) is None):
+        find(task)  # which says so
     tasks: dict[str, Task | None] = {}
-    return [_listing(entry, tasks) for entry in scan(task)[0]]
+    return [_listing(entry, tasks) for entry in found]
 
 
 def problems(task: str | None = None) -> list[str]:
     """A sentence for each damaged entry."""
-    return scan(task)[1]
+    return _scan(task)[1]
+
+
+def _scan(task: str | None) -> tuple[list[Entry], list[str]]:
+    title = task and task.partition("/")[0]
+    return scan(title) if not title or title.isidentifier() else ([], [])
 
 
 def describe(name: str) -> Description:

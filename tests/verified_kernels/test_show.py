@@ -62,3 +62,14 @@ def test_an_unknown_name_or_digest_says_what_there_is(sample, evaluation):
         describe("sample_gate")
     with pytest.raises(UnknownKernel, match="no kernel of linear_zloss was admitted yet"):
         describe("linear_zloss")
+
+
+def test_a_list_is_of_one_task_or_one_kernel_and_not_of_a_name_that_nobody_knows(sample, evaluation):
+    entry = admit(evaluation(sample("sample_gated")), sample("sample_gated"), author="x")
+    assert [row.name for row in list_entries(entry.name)] == [entry.name]
+    assert list_entries("linear_zloss") == []  # known, and without a kernel here
+    for name, says in (("sample_gate", "did you mean sample_gated"), ("../x", "nothing is called"), ("a/b", "'a'")):
+        with pytest.raises(UnknownKernel, match=says):
+            list_entries(name)
+    with pytest.raises(UnknownKernel, match=f"sample_gated has no entry '0000'; it has {entry.name}"):
+        list_entries("sample_gated/0000")
