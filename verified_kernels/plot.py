@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from .errors import RegistryError
 from .record import Evidence, Measure, Record
 
-CELLS = 40
-"""Width of the longest bar in a terminal."""
+CELLS, FEWEST = 40, 10
+"""Width of the longest bar in a terminal that is wide enough, and in one that is not."""
 _LEAST, _ROOM = 0.9, 0.05
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-WIDTH, LINE, LEFT, RIGHT, TOP, BOTTOM = 720, 26, 250, 90, 40, 46
+BARS, LINE, LETTER, RIGHT, TOP, BOTTOM = 380, 26, 7, 90, 40, 46
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,26 @@ def in_terminal(evidence: Evidence) -> RenderableType | None:
     bars = bars_of(evidence)
     if not bars:
         return None
-    scale = CELLS / (_most(bars) - _LEAST)
-    table = Table.grid(padding=(0, 1))
-    for bar in bars:
-        table.add_row(bar.label, _drawn((bar.tax - _LEAST) * scale, (1.0 - _LEAST) * scale), str(bar))
-    return Group(
-        Text(f"tax over shapes, {evidence.storage}; bars begin at {_LEAST}, ┆ is 1.00 (a free epilogue)"), table
-    )
+    return _Bars(f"tax over shapes, {evidence.storage}; bars begin at {_LEAST}, ┆ is 1.00 (a free epilogue)", bars)
+
+
+@dataclass(frozen=True)
+class _Bars:
+    """As wide as the terminal has room for: a bar that is cut off would say less than its number."""
+
+    title: str
+    bars: list[Bar]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        taken = max(len(bar.label) for bar in self.bars) + max(len(str(bar)) for bar in self.bars) + 2
+        cells = max(min(CELLS, options.max_width - taken), FEWEST)
+        scale = cells / (_most(self.bars) - _LEAST)
+        table = Table.grid(padding=(0, 1))
+        for bar in self.bars:
+            drawn = _drawn((bar.tax - _LEAST) * scale, (1.0 - _LEAST) * scale, cells)
+            table.add_row(bar.label, Text(drawn, no_wrap=True), str(bar))
+        yield Text(self.title)
+        yield table
 
 
 def save(record: Record, name: str, path: Path) -> None:
@@ -88,27 +101,29 @@ def svg(series: dict[str, list[Bar]], name: str) -> str:
     """One bar a shape and storage dtype, with its interval and a rule at 1.00."""
     rows = [bar for bars in series.values() for bar in bars]
     most, height = _most(rows), TOP + LINE * len(rows) + BOTTOM
+    left = LETTER * max(len(bar.label) for bar in rows) + 24
+    width = left + BARS + RIGHT
 
     def x(tax: float) -> float:
-        return LEFT + (max(tax, _LEAST) - _LEAST) / (most - _LEAST) * (WIDTH - LEFT - RIGHT)
+        return left + (max(tax, _LEAST) - _LEAST) / (most - _LEAST) * BARS
 
     floor = height - BOTTOM
-    parts = [f'<text x="{LEFT}" y="20" font-weight="bold">{escape(name)}</text>']
+    parts = [f'<text x="{left}" y="20" font-weight="bold">{escape(name)}</text>']
     for number, bar in enumerate(rows):
         y = TOP + LINE * number
         at = [x(v) for v in (bar.tax, bar.low, bar.high)]
         parts += [
-            f'<text x="{LEFT - 8}" y="{y + 16}" text-anchor="end">{escape(bar.label)}</text>',
-            f'<rect x="{LEFT}" y="{y + 4}" width="{at[0] - LEFT:.1f}" height="{LINE - 10}" fill="#1f6f8b"/>',
+            f'<text x="{left - 8}" y="{y + 16}" text-anchor="end">{escape(bar.label)}</text>',
+            f'<rect x="{left}" y="{y + 4}" width="{at[0] - left:.1f}" height="{LINE - 10}" fill="#1f6f8b"/>',
             f'<line x1="{at[1]:.1f}" x2="{at[2]:.1f}" y1="{y + 12}" y2="{y + 12}" stroke="#222" stroke-width="2"/>',
             f'<text x="{max(at) + 6:.1f}" y="{y + 16}">{bar.tax:.3f}</text>',
         ]
     parts += [
         f'<line x1="{x(1.0):.1f}" x2="{x(1.0):.1f}" y1="{TOP - 6}" y2="{floor}" stroke="#222" stroke-dasharray="4 3"/>',
         f'<text x="{x(1.0):.1f}" y="{floor + 18}" text-anchor="middle">1.00</text>',
-        f'<text x="{LEFT}" y="{height - 8}">tax: time over the bare GEMM, with 95 % intervals</text>',
+        f'<text x="{left}" y="{height - 8}">tax: time over the bare GEMM, with 95 % intervals</text>',
     ]
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     return f'{head} font-family="sans-serif" font-size="12">\n' + "\n".join(parts) + "\n</svg>\n"
 
 
@@ -134,10 +149,10 @@ def _most(bars: list[Bar]) -> float:
     return max(1.0, *(b.high for b in bars)) + _ROOM
 
 
-def _drawn(cells: float, rule: float) -> str:
-    """A bar of so many cells, to an eighth, with a rule where it does not reach it or behind its end."""
+def _drawn(cells: float, rule: float, room: int) -> str:
+    """A bar of so many of the cells that there are, to an eighth, with a rule where it does not reach it."""
     eighths = max(round(cells * 8), 0)
     bar = _EIGHTHS[8] * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
-    padded = bar.ljust(CELLS)
+    padded = bar.ljust(room)
     at = int(rule)
     return padded[:at] + ("┆" if at >= len(bar) else padded[at]) + padded[at + 1 :]

@@ -193,7 +193,8 @@ def _times(evidence: Evidence) -> Table:
     )
     table.title_justify = "left"
     for title in ("workload", "schedule", "ms", "tax", "x eager", "x compile", "roofline"):
-        table.add_column(title, justify="left" if title in ("workload", "schedule") else "right")
+        words = title in ("workload", "schedule")
+        table.add_column(title, justify="left" if words else "right", overflow="fold", no_wrap=not words)
     for row in evidence.workloads:
         best = next((b.schedule for b in evidence.best if b.sizes == row.workload.sizes), None)
         timings = [t for t in row.timings if t.schedule == best] or list(row.timings[:1])

@@ -1,16 +1,20 @@
 """The tax over shapes, in the terminal and in files."""
 
+import io
 import re
 import sys
 import xml.etree.ElementTree as tree
+from pathlib import Path
 
 import pytest
 from codasmith.agent.cli import app
 from codasmith.tasks import Workload
-from codasmith.verified_kernels import RegistryError, admit, describe, plot
+from codasmith.verified_kernels import RegistryError, admit, describe, plot, render, store
 from codasmith.verified_kernels.record import Best, Evidence, Measure, Timing, WorkloadEvidence
 from rich.console import Console
 from typer.testing import CliRunner
+
+SHIPPED = Path(store.__file__).parent / "kernels"
 
 
 @pytest.fixture
@@ -40,6 +44,23 @@ def test_bars_in_the_terminal_grow_with_the_tax_and_mark_what_is_free(evidence):
     assert "┆" in fast and "┆" not in slow
     assert fast.index("┆") <= slow.rindex("█")
     assert plot.in_terminal(evidence.model_copy(update={"workloads": ()})) is None
+
+
+@pytest.mark.parametrize("name", ["llama_block", "rmsnorm_swiglu"])
+@pytest.mark.parametrize("width", [80, 200])
+def test_nothing_of_a_shipped_kernels_page_is_cut_off_in_a_narrow_terminal(name, width, monkeypatch):
+    monkeypatch.setattr(store, "SHIPPED", SHIPPED)
+    console = Console(width=width, record=True, file=io.StringIO())
+    found = describe(name)
+    console.print(render(found))
+    page = console.export_text()
+    assert "…" not in page
+    for evidence in found.record.evidence:
+        for bar in plot.bars_of(evidence):
+            (line,) = (
+                line for line in page.splitlines() if line.startswith(f"{bar.label} ") and line.endswith(str(bar))
+            )
+            assert "█" in line
 
 
 def test_an_svg_has_a_bar_a_shape_whose_length_is_its_tax(evidence):
