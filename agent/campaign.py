@@ -117,14 +117,15 @@ def resume(
     cpu_only: bool | None = None,
     model: Model | None = None,
     patience: int | None = None,
+    model_options: dict[str, Any] | None = None,
     progress: Progress | None = None,
     **budget: float | None,
 ) -> Result:
     """Go on with a run from its journal, without asking the model again for what it has answered.
 
     budget: attempts, tokens, dollars, minutes, gpu_seconds: new bounds for the whole run, in the place of those
-        recorded.
-    model: another model than the recorded one. patience: replaces the recorded one.
+        that it last had. cpu_only, patience, model_options (such as timeout): the same.
+    model: another model than the recorded one.
     """
     path = Path(journal)
     start_of(History(read(path)[0]), path)  # before it is opened for writing: it may be no journal at all
@@ -132,12 +133,14 @@ def resume(
         history = History(book.events)
         start = start_of(history, path)
         task = task_of(start, path)
+        last = start | _last_asked(history)
+        options = last["model_options"] | (model_options or {})
         if model is None:
-            model = make_model(start["model"], **start["model_options"])
-        bounds = Budget(**start["budget"]).with_changes(**budget)
-        waits = patience if patience is not None else start.get("patience")
+            model = make_model(start["model"], **options)
+        bounds = Budget(**last["budget"]).with_changes(**budget)
+        waits = patience if patience is not None else last.get("patience")
         stops = Stops(start["target_tax"], start.get("target_speedup"), waits)
-        on_cpu = start["cpu_only"] if cpu_only is None else cpu_only
+        on_cpu = last["cpu_only"] if cpu_only is None else cpu_only
         gate, admit = gate_and_admit(start["storage"], on_cpu)
         gate = _counted(gate, progress) if start.get("counters") is True else gate
         if cpu_only is False and admit is None:
@@ -148,8 +151,10 @@ def resume(
         progress = progress or Progress.silent()
         for problem in book.problems:
             progress.say(problem, "yellow")
-        book.write("resumed", budget=asdict(bounds), patience=stops.patience, cpu_only=on_cpu)
-        return _run(
+        ended = history.stop
+        changed = {"budget": asdict(bounds), "patience": stops.patience, "cpu_only": on_cpu, "model_options": options}
+        book.write("resumed", **changed)
+        result = _run(
             task,
             model,
             budget=bounds,
@@ -163,6 +168,22 @@ def resume(
             strategy=make_strategy(start.get("strategy", "refine"), start.get("width")),
             progress=progress,
         )
+        if ended is not None and [e["event"] for e in book.events[-2:]] == ["resumed", "stop"]:
+            progress.say(f"the run had ended ({result.ended}); nothing was asked or judged anew")
+        return result
+
+
+def _last_asked(history: History) -> Event:
+    """What an earlier `resume` asked for, as far as it is whole; it holds until another one changes it."""
+    resumed = history.resumed or {}
+    budget, options = resumed.get("budget"), resumed.get("model_options")
+    whole = {
+        "budget": budget is not None and _is_budget(budget),
+        "patience": "patience" in resumed and isinstance(resumed["patience"], int | None),
+        "cpu_only": isinstance(resumed.get("cpu_only"), bool),
+        "model_options": isinstance(options, dict),
+    }
+    return {name: resumed[name] for name, taken in whole.items() if taken}
 
 
 def _run(task: Task, model: Model, **parts: Any) -> Result:

@@ -170,11 +170,13 @@ def resume(
     gpu_seconds: GpuSeconds = None,
     patience: Patience = None,
     cpu_only: Annotated[
-        bool | None, typer.Option("--cpu-only/--gpu", help="Change where the run goes on; as it was begun by default.")
+        bool | None, typer.Option("--cpu-only/--gpu", help="Change where the run goes on; as it last did by default.")
     ] = None,
+    base_url: BaseUrl = None,
+    timeout: Timeout = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Go on with a run, without asking again for what was answered. Bounds given here replace the old ones."""
+    """Go on with a run, without asking again for what was answered. What is given here replaces what it had."""
     with speaking(as_json) as voice:
         from . import campaign
 
@@ -182,6 +184,7 @@ def resume(
             journal,
             cpu_only=cpu_only,
             patience=patience,
+            model_options=model_options(base_url, None, None, None, None, timeout),
             progress=voice.progress,
             attempts=attempts,
             tokens=tokens,

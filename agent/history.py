@@ -64,6 +64,8 @@ class History:
     def __init__(self, events: Iterable[Event] = ()):
         self.start: Event | None = None
         self.stop: Event | None = None
+        self.resumed: Event | None = None
+        """The newest one."""
         self._attempts: dict[int, Attempt] = {}
         self._written: set[str] = set()
         self._failed_usages: list[dict[str, Any]] = []
@@ -80,7 +82,7 @@ class History:
         elif name == "stop":
             self.stop = event
         elif name == "resumed":
-            self.stop = None
+            self.stop, self.resumed = None, event
         elif name == "error" and isinstance(event.get("usage"), dict):
             self._failed_usages.append(event["usage"])
         if not isinstance(number, int):

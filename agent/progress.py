@@ -42,12 +42,10 @@ class Progress:
             count += len(text)
             self._show(f"the model has written {count:,} characters")
 
-        try:
-            with self.moving("waiting for the model"):
-                yield on_text
-        finally:
-            if count:
-                self.say(f"{which}: answered, {count:,} characters")
+        with self.moving("waiting for the model"):
+            yield on_text
+        if count:
+            self.say(f"{which}: answered, {count:,} characters")
 
     @contextmanager
     def moving(self, text: str) -> Iterator[None]:

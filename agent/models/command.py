@@ -116,7 +116,8 @@ class Command:
 
     def _too_long(self) -> ModelError:
         return ModelError(
-            f"{self.program} did not end within {self.timeout:g} s and was killed; raise the timeout", "timeout"
+            f"{self.program} did not end within {self.timeout:g} s and was killed; give it more with --timeout",
+            "timeout",
         )
 
 

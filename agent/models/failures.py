@@ -53,8 +53,10 @@ def attempt(once: Callable[[], T], sdk: ModuleType, endpoint: Endpoint, model: s
 def received(events: Iterable[T], sdk: ModuleType, endpoint: Endpoint, deadline: float) -> Iterator[T]:
     """The events of a stream; a broken one raises ModelError cut-off, one past the deadline raises timeout.
 
-    deadline: on the clock of time.monotonic, for streams that trickle for ever.
+    deadline: on the clock of time.monotonic, for streams that trickle for ever. What is no stream at all, as the page
+    of a web server, raises other: to ask again would not help.
     """
+    event = None
     try:
         for event in events:
             if time.monotonic() > deadline:
@@ -62,6 +64,8 @@ def received(events: Iterable[T], sdk: ModuleType, endpoint: Endpoint, deadline:
                 break
             yield event
         else:
+            if event is None and not _is_stream(events):
+                raise not_understood(endpoint)
             return
     except sdk.APITimeoutError:
         failure = timed_out(endpoint)
@@ -70,6 +74,12 @@ def received(events: Iterable[T], sdk: ModuleType, endpoint: Endpoint, deadline:
     except (sdk.APIConnectionError, *_http_errors("HTTPError"), json.JSONDecodeError):
         failure = cut_off(endpoint)
     raise failure
+
+
+def _is_stream(events: object) -> bool:
+    """Whether the server said so; an empty answer of one that says nothing may be a stream that broke."""
+    headers = getattr(getattr(events, "response", None), "headers", {})
+    return "event-stream" in headers.get("content-type", "event-stream")
 
 
 def explain(error: Exception, sdk: ModuleType, endpoint: Endpoint, model: str) -> ModelError:
@@ -139,7 +149,9 @@ def refused_with(status: int, name: str, said: str, headers: Any, endpoint: Endp
 
 
 def timed_out(endpoint: Endpoint) -> ModelError:
-    return ModelError(f"{endpoint.host} did not answer in time; raise the timeout, or ask for less", "timeout", True)
+    return ModelError(
+        f"{endpoint.host} did not answer in time; give it more with --timeout, or ask for less", "timeout", True
+    )
 
 
 def cut_off(endpoint: Endpoint) -> ModelError:

@@ -13,10 +13,12 @@ from codasmith.agent import campaign
 from codasmith.agent.budget import Budget
 from codasmith.agent.campaign_view import view
 from codasmith.agent.errors import MachineCannot, UserMistake
-from codasmith.agent.journal import read
+from codasmith.agent.journal import Journal, read
 from codasmith.agent.models import ModelError
+from codasmith.agent.progress import Progress
 from codasmith.agent.prompt import system_text
 from codasmith.tasks import load_task
+from rich.console import Console
 
 ANSWERS = ("WRONG first", "tax=1.02 second")
 
@@ -279,3 +281,56 @@ def test_a_journal_that_asks_for_a_missing_model_is_a_sentence(tmp_path, task, g
     campaign.run(task, scripted(code("fine")), journal=path)  # "scripted" is no model's name
     with pytest.raises(ModelError, match="unknown model 'scripted'"):
         campaign.resume(path)
+
+
+def test_what_a_resume_was_given_holds_for_the_next_one_too(tmp_path, task, gpu, scripted, code):
+    path = tmp_path / "run.jsonl"
+    wrong = [code(f"WRONG {i}") for i in range(6)]
+    campaign.run(task, scripted(*wrong[:1]), budget=Budget(attempts=1), patience=9, journal=path, cpu_only=True)
+    stopped = scripted(wrong[1])
+
+    def ctrl_c_at_the_second():
+        if len(stopped.asked) == 2:
+            raise KeyboardInterrupt
+
+    stopped.before = ctrl_c_at_the_second
+    with pytest.raises(KeyboardInterrupt):
+        campaign.resume(path, model=stopped, attempts=4, patience=2, cpu_only=False)
+    assert len(stopped.asked) == 2
+
+    model = scripted(*wrong[2:])
+    result = campaign.resume(path, model=model)
+    assert (result.ended, len(result.attempts), len(model.asked)) == ("patience", 3, 1)
+    last = [e for e in read(path)[0] if e["event"] == "resumed"][-1]
+    assert (last["budget"]["attempts"], last["patience"], last["cpu_only"]) == (4, 2, False)
+
+
+@pytest.mark.parametrize("damage", [{"budget": {"attempts": "many"}}, {"patience": "x", "cpu_only": 1}, {"budget": []}])
+def test_a_damaged_resume_leaves_what_the_run_began_with(tmp_path, task, gpu, scripted, code, damage):
+    path = tmp_path / "run.jsonl"
+    campaign.run(task, scripted(code("WRONG 1")), budget=Budget(attempts=1), journal=path)
+    with Journal(path) as book:
+        book.write("resumed", **damage)
+    assert campaign.resume(path, model=scripted()).ended == "attempts"
+
+
+def test_a_run_that_had_ended_says_so_and_one_that_goes_on_does_not(tmp_path, task, gpu, scripted, code, capsys):
+    path = tmp_path / "run.jsonl"
+    campaign.run(task, scripted(code("WRONG 1")), budget=Budget(attempts=1), journal=path)
+    told = Progress(Console(stderr=True, width=200))
+    campaign.resume(path, model=scripted(), progress=told)
+    assert "the run had ended (attempts); nothing was asked or judged anew" in capsys.readouterr().err
+    campaign.resume(path, model=scripted(code("WRONG 2")), attempts=2, progress=told)
+    assert "had ended" not in capsys.readouterr().err
+
+
+def test_a_model_that_took_too_long_is_given_more_time_by_the_resume(tmp_path, task, gpu, code):
+    program = tmp_path / "slow"
+    program.write_text(f"#!/bin/sh\ncat >/dev/null\nsleep 0.7\ncat <<'END'\n{code('tax=1.02 right')}\nEND\n")
+    program.chmod(0o755)
+    path, name = tmp_path / "run.jsonl", f"command:{program}"
+    with pytest.raises(ModelError, match="within 0.2 s and was killed; give it more with --timeout"):
+        campaign.run(task, name, journal=path, model_options={"timeout": 0.2})
+    result = campaign.resume(path, model_options={"timeout": 30.0})
+    assert result.status == "admitted"
+    assert [e["model_options"] for e in read(path)[0] if "model_options" in e] == [{"timeout": 0.2}, {"timeout": 30.0}]

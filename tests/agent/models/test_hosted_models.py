@@ -265,6 +265,14 @@ def test_a_stream_that_breaks_twice_is_cut_off(setting, conversation, end):
     assert len(setting.wire.requests) == 2
 
 
+def test_a_web_page_in_the_place_of_a_stream_is_told_as_a_wrong_address_and_asked_once(setting, conversation):
+    page = setting.api.whole()
+    page.chunks, page.kind = [b"<html>Welcome</html>"], "text/html"
+    error = fails(setting.model(page), conversation, lambda _: None)
+    assert error.kind == "other" and "is not in the format of" in str(error) and "check the base URL" in str(error)
+    assert len(setting.wire.requests) == 1
+
+
 def test_an_answer_in_one_piece_that_breaks_is_asked_again(setting, conversation):
     broken = setting.api.whole()
     broken.chunks, broken.end = [broken.chunks[0][:40]], "reset"
