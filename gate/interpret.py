@@ -19,7 +19,7 @@ from ..tasks.layout import accumulator, from_kernel, to_kernel
 from ..tasks.oracle import cast, oracle
 from ..tasks.task import Task
 from ..tasks.workload import Workload
-from .far import all_near, far_down, far_workloads
+from .far import InFloat32, all_near, down, far_down, far_workloads
 from .patterns import diagnose
 from .remedies import remedy
 from .verdict import Finding, StageResult
@@ -101,14 +101,25 @@ def _interpret(task: Task, graph: Graph, largest: dict[str, float]) -> Finding |
             return finding
         finding = _compare(cases[0], graph, inputs, expected, largest, changed=name)
     for workload in far_workloads(task, [graph]):
-        if finding:
-            return finding
-        case = _Case(task, workload)
-        finding = _compare(case, graph, case.inputs, case.expected, largest)
-        if all_near(task, workload):
-            for moved in far_down(task, graph):
-                finding = finding or _compare(case, moved, case.inputs, case.expected, largest, changed="its row")
+        finding = finding or _far(_Case(task, workload), graph, largest)
     return finding
+
+
+def _far(case: _Case, graph: Graph, largest: dict[str, float]) -> Finding | None:
+    task = case.task
+    asked = [("", graph)]
+    if all_near(task, case.workload):
+        asked += [("its row", moved) for moved in far_down(task, graph, down())]
+    for changed, one in asked:
+        if finding := _compare(case, one, case.inputs, case.expected, largest, changed=changed):
+            return finding
+    single = InFloat32(task, case.workload, case.expected)
+    acc = accumulator(task, single.inputs)
+    for changed, one in asked:
+        when = f" when {changed} changes" if changed else ""
+        if finding := single.finding(_answer(task, one, acc, single.inputs), when):
+            return finding
+    return None
 
 
 def _cases(task: Task) -> tuple[_Case, ...]:

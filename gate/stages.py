@@ -20,7 +20,7 @@ from ..templates.compile import Compiled, Compiler
 from ..templates.program import interpret
 from ..templates.schedule import Schedule
 from .compile import compile_stage
-from .far import all_near, far_down, far_workloads
+from .far import InFloat32, all_near, down, far_down, far_workloads
 from .interpret import ACCEPT, difference
 from .patterns import diagnose
 from .read import read_stage
@@ -63,6 +63,11 @@ def interpret_program(task: ProgramTask, graphs: dict[str, Graph]) -> StageResul
         finding = _compare(task, asked, workload, inputs, words, largest)
         if finding:
             break
+    for workload in () if finding else far_workloads(task, graphs.values()):
+        single = InFloat32(task, workload, oracle(task, draw(task, workload)))
+        for words, asked in _far(task, graphs, workload):
+            answer = interpret(task.program(asked, workload.sizes), single.inputs)
+            finding = finding or single.finding(answer, words)
     note = f"agrees with the reference in float64 on {_WORKLOADS} workloads"
     return _result("interpret", started, finding, note, {"max_relative": largest})
 
@@ -118,15 +123,23 @@ def _cases(task: ProgramTask, graphs: dict[str, Graph]) -> Iterator[tuple[str, W
         yield f" when {name} changes", workloads[0], {**first, name: other[name]}, graphs
     for workload in far_workloads(task, graphs.values()):
         inputs = cast(draw(task, workload), torch.float64)
-        yield "", workload, inputs, graphs
-        for moved in _far_down(task, graphs) if all_near(task, workload) else ():
-            yield " when its row changes", workload, inputs, {**graphs, **moved}
+        for words, asked in _far(task, graphs, workload):
+            yield words, workload, inputs, asked
+
+
+def _far(task: ProgramTask, graphs: dict[str, Graph], workload: Workload) -> Iterator[tuple[str, dict[str, Graph]]]:
+    """The epilogues to ask on a far workload, as they are and as rows far down would ask them, with words for it."""
+    yield "", graphs
+    for moved in _far_down(task, graphs) if all_near(task, workload) else ():
+        yield " when its row changes", {**graphs, **moved}
 
 
 def _far_down(task: ProgramTask, graphs: dict[str, Graph]) -> list[dict[str, Graph]]:
-    """By DOWN, the epilogues that ask for their row, far below it; of the products whose rows are the program's."""
+    """The epilogues that ask for their row, below it by numbers drawn anew; of the products whose rows are the
+    program's."""
     own = {stage: graph for stage, graph in graphs.items() if task.parts[stage].m.symbol == task.m.symbol}
-    moved = {stage: found for stage, graph in own.items() if (found := far_down(task, graph))}
+    numbers = down()
+    moved = {stage: found for stage, graph in own.items() if (found := far_down(task, graph, numbers))}
     return [dict(zip(moved, row, strict=True)) for row in zip(*moved.values(), strict=True)]
 
 

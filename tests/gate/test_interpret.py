@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 import torch
-from codasmith.gate.far import DOWN, far_down, far_workloads
+from codasmith.gate.far import FAR, RANGES, down, far_down, far_workloads
 from codasmith.gate.interpret import _KEPT, _cases, interpret_stage
 from codasmith.gate.read import read_stage
 from codasmith.primitives import read
@@ -228,7 +228,7 @@ def test_being_wrong_where_both_row_and_column_are_late_is_found_where_the_refer
     graph = read_stage(task, source, "closed")[1]
     assert all(
         float(evaluate(moved, torch.ones(1, 30000), {"rstd": torch.ones(1)})["y"][0, -1]) == (rows <= 20000)
-        for rows, moved in zip(DOWN, far_down(task, graph), strict=True)
+        for rows, moved in zip((4096, 20000, 20001), far_down(task, graph, (4096, 20000, 20001)), strict=True)
     )
     finding = interpret_stage(task, graph).finding
     assert finding.code == "wrong-values" and "when its row changes" in finding.message
@@ -237,7 +237,52 @@ def test_being_wrong_where_both_row_and_column_are_late_is_found_where_the_refer
 def test_a_reference_that_knows_its_row_is_not_asked_for_another():
     source = (files("codasmith.verified_kernels.hand_written") / "siglip_loss.py").read_text()
     graph = read_stage(TASKS["siglip_loss"], source, "closed")[1]
-    assert any(node.op == "row_index" for node in graph.nodes) and far_down(TASKS["siglip_loss"], graph) == []
+    assert any(node.op == "row_index" for node in graph.nodes) and not far_down(TASKS["siglip_loss"], graph, [1])
+
+
+def test_rows_further_down_are_drawn_from_each_fourfold_range_with_their_neighbours():
+    for _ in range(20):
+        first, second = down()[::2], down()[1::2]
+        assert all(4**n <= number < 4 ** (n + 1) for n, number in enumerate(first)) and 4**RANGES == FAR
+        assert all(4**n < number <= 4 ** (n + 1) for n, number in enumerate(second))
+    assert down() != down()
+
+
+FLOAT32 = {
+    "late rows, every other": "r = row_index(acc); late = (r + 16677216.0) - 16677216.0 != r",
+    "late rows and columns, every other": (
+        "r = row_index(acc); c = column_index(acc); late = ((r + 16677216.0) - 16677216.0 != r) "
+        "& ((c + 16757216.0) - 16757216.0 != c)"
+    ),
+}
+
+
+@pytest.mark.parametrize("condition", FLOAT32.values(), ids=FLOAT32.keys())
+def test_being_wrong_far_out_in_float32_alone_is_found(condition):
+    task = TASKS["rmsnorm_scale"]
+    source = (
+        "from codasmith.primitives import column_index, epilogue, row_index, where\n\n\n@epilogue\ndef f(acc, rstd):\n"
+        + "".join(f"    {line}\n" for line in condition.split("; "))
+        + '    return {"y": where(late, 0.0, acc * rstd)}\n'
+    )
+    graph = read_stage(task, source, "closed")[1]
+    for dtype, wrong in ((torch.float64, False), (torch.float32, True)):
+        (moved,) = far_down(task, graph, [100_001])
+        answer = evaluate(moved, torch.ones(1, 20_004, dtype=dtype), {"rstd": torch.ones(1, dtype=dtype)})["y"]
+        assert bool((answer == 0).any()) == wrong
+    finding = interpret_stage(task, graph).finding
+    assert finding.code == "wrong-values" and "and not in float32" in finding.message and "2^24" in finding.remedy
+
+
+def test_being_wrong_in_early_rows_where_columns_are_late_is_found():
+    task = TASKS["rmsnorm_scale"]
+    source = (
+        "from codasmith.primitives import column_index, epilogue, row_index, where\n\n\n@epilogue\ndef f(acc, rstd):\n"
+        "    r = row_index(acc)\n    late = (r > 0.5) & (r < 4000.0) & (column_index(acc) > 20000.0)\n"
+        '    return {"y": where(late, 0.0, acc * rstd)}\n'
+    )
+    finding = interpret_stage(task, read_stage(task, source, "closed")[1]).finding
+    assert finding.code == "wrong-values" and "when its row changes" in finding.message
 
 
 def test_a_task_of_so_many_rows_and_no_others_is_not_looked_at_further_down():
@@ -268,4 +313,5 @@ def test_a_long_epilogue_that_knows_its_place_is_looked_at_on_fewer_elements():
     graph = builder.finish({"y": value})
     for workload in far_workloads(task, [graph]):
         rows, columns = workload.sizes[task.m.symbol], workload.sizes[task.n.symbol]
-        assert rows * columns * len(graph.nodes) <= 2**29 and max(rows, columns) >= 2**16
+        asked = 1 if rows > 1 else 1 + 2 * RANGES
+        assert rows * columns * len(graph.nodes) * asked <= 2**29 and max(rows, columns) >= 2**15

@@ -75,11 +75,17 @@ def test_a_mistake_is_told_with_its_stage(old, new, stage, message):
     assert result.stage == stage and re.search(message, str(result.finding)), result.finding
 
 
-def test_a_program_that_is_wrong_in_a_late_corner_only_is_refused():
-    late = "late = (row_index(acc) > 20000.0) & (column_index(acc) > 20000.0)\n    "
+@pytest.mark.parametrize(
+    ("late", "message"),
+    [
+        ("(row_index(acc) > 20000.0) & (column_index(acc) > 20000.0)", "when its row changes"),
+        ("(row_index(acc) + 16677216.0) - 16677216.0 != row_index(acc)", "and not in float32"),
+    ],
+)
+def test_a_program_that_is_wrong_far_out_only_is_refused(late, message):
     wrong = source_of("mlp_gelu").replace("import ", "import column_index, row_index, where, ")
-    wrong = wrong.replace('return {"y": acc + b_down}', late + 'return {"y": where(late, 0.0, acc + b_down)}')
-    assert "when its row changes" in refused("mlp_gelu", wrong).finding.message
+    wrong = wrong.replace('return {"y": acc + b_down}', f'return {{"y": where({late}, 0.0, acc + b_down)}}')
+    assert message in refused("mlp_gelu", wrong).finding.message
 
 
 def test_an_operand_that_a_stage_leaves_out_is_found_by_its_output():
