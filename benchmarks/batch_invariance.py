@@ -14,11 +14,27 @@ from functools import partial
 
 import torch
 from codasmith.gate.machine import environment
-from codasmith.tasks import Workload, draw
+from codasmith.tasks import Task, TaskError, Workload, draw, legal, load_task
 from codasmith.verified_kernels import load
 
 TASKS = ("rmsnorm_swiglu", "residual_partial_rmsnorm", "linear_rope", "linear_bias_gelu")
 ROWS = (1, 16, 64, 256, 1024, 4096, 16384)
+
+
+def sizes_of(task: Task, rows: int, width: int) -> dict[str, int]:
+    return {s: rows if s == task.m.symbol else width for s in task.symbols}
+
+
+def known(name: str, rows: list[int], width: int) -> Task:
+    """The task, which takes these sizes. Raises SystemExit, in one sentence, for any other."""
+    try:
+        task = load_task(name)
+    except TaskError as error:
+        raise SystemExit(str(error)) from None
+    for count in rows:
+        if why := legal(task, sizes_of(task, count, width)):
+            raise SystemExit(f"{task.name} cannot have {count} rows at --width {width}: {why}")
+    return task
 
 
 def main() -> None:
@@ -29,19 +45,20 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--limit-s", type=float, default=1e9, help="begin no further measurement after so many seconds")
     options = parser.parse_args()
+    tasks = [known(name, options.rows, options.width) for name in options.tasks]
     if not torch.cuda.is_available():
         parser.error("there is no GPU")
     from triton.testing import do_bench
 
     started, ratios = time.monotonic(), []
     print(json.dumps(environment()), flush=True)
-    for name in options.tasks:
-        free, pinned = load(name, strict=True), load(name, batch_invariant=True)
+    for task in tasks:
+        name, free, pinned = task.name, load(task, strict=True), load(task, batch_invariant=True)
         for rows in options.rows:
             if time.monotonic() - started > options.limit_s:
                 print(f"{name} M={rows}: not started, the time is up", flush=True)
                 continue
-            sizes = {s: rows if s == "M" else options.width for s in free.task.symbols}
+            sizes = sizes_of(task, rows, options.width)
             inputs = draw(free.task, Workload(sizes=sizes), "cuda")
             found: dict[str, list[float]] = {"free": [], "pinned": []}
             with torch.no_grad():

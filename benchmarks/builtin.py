@@ -18,6 +18,7 @@ import argparse
 import contextlib
 import queue
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -41,9 +42,12 @@ from codasmith.gate.frame import frame_of
 from codasmith.gate.pipe import ChildFailed
 from codasmith.gate.pipeline import session
 from codasmith.primitives import read
-from codasmith.tasks import Task, catalogue, load_task
+from codasmith.tasks import Task, catalogue
 from codasmith.templates.generate import generate
 from codasmith.templates.schedule import SCHEDULES
+
+sys.path.insert(0, str(Path(__file__).parent))
+from out_file import out_file
 
 HAND_WRITTEN = Path(verified_kernels.__file__).parent / "hand_written"
 AHEAD = 6
@@ -60,7 +64,7 @@ def main() -> None:
         _summarise(_told(options.show))
         return
     started = time.monotonic()
-    tasks = [load_task(name) for name in _chosen(options)]
+    tasks = [catalogue()[name] for name in _chosen(options)]
     if options.compile_only:
         for task in tasks:
             for source in _sources(task):
@@ -104,7 +108,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--limit-s", type=float, default=1e9, help="start no further task after so many seconds")
     parser.add_argument("--shard", default="1/1", help="2/4: the second of four parts, every fourth task")
     parser.add_argument(
-        "--out", type=Path, help="JSON lines, one task a line; a task that it has already is not measured again"
+        "--out", type=out_file, help="JSON lines, one task a line; a task that it has already is not measured again"
     )
     parser.add_argument("--journals", type=Path, help="a folder for the campaigns' journals; else they are not kept")
     parser.add_argument("--compile-only", action="store_true", help="only fill the cache of compiled objects")
@@ -115,6 +119,10 @@ def _options() -> argparse.Namespace:
 def _chosen(options: argparse.Namespace) -> list[str]:
     """The names of the tasks of this shard that are still to be measured."""
     known = catalogue()
+    if unknown := next((name for name in options.tasks if name not in known), None):
+        raise SystemExit(
+            f"the catalogue has no task of one product called {unknown!r}; codasmith tasks list names them"
+        )
     names = options.tasks or sorted((n for n in known if known[n].level <= 3), key=lambda n: (known[n].level, n))
     try:
         part, parts = part_of(options.shard)

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from drawing import pyplot
+from drawing import pyplot, saved
 from kinds import by_kind, rows_of
+from out_file import out_file
 from table import Row, admitted, recorded, unfused
 
 
@@ -33,7 +34,7 @@ COLOURS = {"bf16": "#1f5fa8", "bf16, programs": "#d1495b", "fp16": "#5b8e3e", "f
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recordings", nargs="+", type=Path)
-    parser.add_argument("--out", type=Path, required=True, metavar="IMAGE")
+    parser.add_argument("--out", type=out_file, required=True, metavar="IMAGE", help="a picture, such as a .png")
     options = parser.parse_args()
     kinds = by_kind(admitted(recorded(options.recordings)))
     draw({kind: rows_of(verdicts) for kind, verdicts in kinds.items()}, options.out)
@@ -60,7 +61,7 @@ def draw(kinds: dict[str, list[Row]], image: Path) -> None:
     panels[0].legend(title="kernels (shapes)", fontsize="small", loc="lower right")
     panels[1].set_title("How many shapes do at least as well")
     figure.tight_layout()
-    figure.savefig(image, dpi=110)
+    saved(figure, image, dpi=110)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 
@@ -15,3 +16,11 @@ def pyplot() -> Any:
     from matplotlib import pyplot
 
     return pyplot
+
+
+def saved(figure: Any, image: Path, **how: Any) -> None:
+    """Ends the program with a sentence where it cannot be written, or its ending names no kind of picture."""
+    try:
+        figure.savefig(image, **how)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"the picture cannot be written to {image}: {error}") from None

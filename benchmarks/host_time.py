@@ -16,9 +16,9 @@ from unittest.mock import patch
 
 import torch
 from codasmith.gate.machine import environment
-from codasmith.tasks import Workload, draw
+from codasmith.tasks import ProgramTask, TaskError, Workload, draw
 from codasmith.templates import bound, launch
-from codasmith.verified_kernels import Operator, load, recheck, runner
+from codasmith.verified_kernels import Operator, RegistryError, load, recheck, runner
 from codasmith.verified_kernels.watched import by_mode
 
 SIDE = 256
@@ -87,10 +87,15 @@ def main() -> None:
     parser.add_argument("task", nargs="?", default="rmsnorm_swiglu")
     parser.add_argument("--quack", action="store_true", help="also quack's own call of a product; imports quack")
     options = parser.parse_args()
+    try:
+        op = load(options.task, strict=True)
+    except (RegistryError, TaskError) as error:
+        raise SystemExit(str(error)) from None
+    if isinstance(op.task, ProgramTask):
+        raise SystemExit(f"{op.task.name} is a program, and the parts are those of one kernel's call; name such a task")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
         without_gpu()
-    op = load(options.task, strict=True)
     inputs = draw(op.task, Workload(sizes={s: SIDE for s in op.task.symbols}), device)
     values, run = tuple(inputs.values()), op._runner
     with torch.no_grad():

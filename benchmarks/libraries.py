@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -25,6 +26,9 @@ from codasmith.gate import baselines, stopwatch
 from codasmith.gate.tolerance import judge
 from codasmith.tasks import Task, Workload, draw, interleave, load_task, oracle, unfused
 from codasmith.tasks.quantise import FP8
+
+sys.path.insert(0, str(Path(__file__).parent))
+from out_file import out_file
 
 Inputs = dict[str, Any]
 Function = Callable[[Inputs, Any], dict[str, torch.Tensor]]
@@ -140,7 +144,7 @@ IN_FP8: dict[str, tuple[Function, ...]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tasks", nargs="*", help="all that have a library function by default")
-    parser.add_argument("--out", type=Path, help="JSON lines, one a task, shape and library")
+    parser.add_argument("--out", type=out_file, help="JSON lines, one a task, shape and library")
     parser.add_argument("--storage", default="bf16", choices=["bf16", "fp8"])
     parser.add_argument("--shapes", type=int, default=2, help="of each task, from the first on")
     parser.add_argument("--limit-s", type=float, default=240, help="start nothing further after so many seconds")
@@ -151,6 +155,8 @@ def main() -> None:
     functions = IN_FP8 if options.storage == "fp8" else FUNCTIONS
     if unknown := next((name for name in options.tasks if name not in functions), None):
         raise SystemExit(f"no library function does {unknown!r} in {options.storage}; there are {', '.join(functions)}")
+    if not torch.cuda.is_available():
+        raise SystemExit("timing a library's function takes a Hopper GPU, and there is none here")
     for name in options.tasks or functions:
         task = load_task(name)
         for workload in task.workloads(options.storage)[: options.shapes]:

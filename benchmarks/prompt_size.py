@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,13 +19,16 @@ from types import ModuleType
 
 from codasmith.agent.conversation import conversation
 
+sys.path.insert(0, str(Path(__file__).parent))
+from out_file import out_file
+
 TESTS = Path(__file__).parents[1] / "tests" / "agent"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tokenizer", type=Path, metavar="TOKENIZER")
-    parser.add_argument("--out", type=Path, help="JSON lines")
+    parser.add_argument("--out", type=out_file, help="JSON lines")
     options = parser.parse_args()
     counters = {"anthropic": anthropic(options.tokenizer), "o200k_base": o200k_base()}
     lines = [json.dumps(row) for row in sizes(counters)]
@@ -40,7 +44,10 @@ def anthropic(file: Path) -> Callable[[str], int]:
         from tokenizers import Tokenizer
     except ImportError:
         raise SystemExit("counting wants tokenizers: pip install tokenizers") from None
-    tokenizer = Tokenizer.from_file(str(file))
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:  # the library has no class of its own for it
+        raise SystemExit(f"{file} is no tokenizer.json ({error}); name that of anthropic 0.38.0") from None
     return lambda text: len(tokenizer.encode(text).ids)
 
 

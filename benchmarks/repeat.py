@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from typing import Any
 from codasmith import gate, verified_kernels
 from codasmith.evals.lines import append, read
 from codasmith.tasks import Workload, load_task
+
+sys.path.insert(0, str(Path(__file__).parent))
+from out_file import out_file
 
 SIZES = {
     "4096": {"M": 4096, "F": 2048, "K": 4096},
@@ -33,7 +37,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", choices=sorted(SIZES), default=["4096", "8192"])
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--limit-s", type=float, default=1e9, help="begin no judgement after so many seconds")
-    parser.add_argument("--out", type=Path, help="JSON lines: every judgement's workloads, then the summary")
+    parser.add_argument("--out", type=out_file, help="JSON lines: every judgement's workloads, then the summary")
     options = parser.parse_args()
     if not gate.has_gpu():
         raise SystemExit("judging a kernel takes a Hopper GPU, and there is none here")

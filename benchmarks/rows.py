@@ -2,19 +2,24 @@
 
 Each kernel at sizes of real layers: microseconds, bytes that must move over that time, the same as a share of a
 device copy measured in the same run, and what torch.compile makes of the kernel's torch meaning.  --dry runs tiny
-sizes on a CPU (with TRITON_INTERPRET=1), to see that everything starts.
+sizes on a CPU, in Triton's interpreter, to see that everything starts.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
+import sys
 import time
 from pathlib import Path
 
 import torch
 from codasmith.templates.rows import row_kernel
+
+sys.path.insert(0, str(Path(__file__).parent))
+from out_file import out_file
 
 SIZES = {
     "rope_bwd": ((16384, 6144), (16384, 12288), (4096, 6144)),
@@ -28,10 +33,14 @@ HEAD = 128
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="JSON lines, one measurement a line")
+    parser.add_argument("--out", type=out_file, help="JSON lines, one measurement a line")
     parser.add_argument("--limit-s", type=float, default=120, help="start no further measurement after so many seconds")
-    parser.add_argument("--dry", action="store_true")
+    parser.add_argument("--dry", action="store_true", help="tiny sizes on a CPU")
     options = parser.parse_args()
+    if options.dry:
+        os.environ["TRITON_INTERPRET"] = "1"  # read with the first kernel, which imports Triton
+    elif not torch.cuda.is_available():
+        parser.error("there is no GPU; --dry runs tiny sizes without one")
     started, device = time.monotonic(), "cpu" if options.dry else "cuda"
     copy = _copy_speed(device, 2**12 if options.dry else 2**28)
     print(f"device copy: {copy / 1e12:.2f} TB/s", flush=True)

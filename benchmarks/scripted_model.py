@@ -10,6 +10,7 @@ tasks that are not LOST, and the attempts to each kernel must follow.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import re
 import sys
@@ -46,10 +47,12 @@ def answer(prompt: str) -> str:
 
 
 def main() -> None:
-    if len(sys.argv) == 1:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help="without any, answers the prompt on standard input")
+    tasks: list[str] = parser.parse_args().tasks
+    if not tasks:
         print(answer(sys.stdin.read()))
-        return
-    for task in sys.argv[1:]:
+    for task in tasks:
         print(f"{task:<32} {skill(task) if right(task) else 'unknown'}")
 
 

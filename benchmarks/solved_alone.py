@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from codasmith.agent.errors import UserMistake
 from codasmith.evals import archive, lines, rows
 from codasmith.evals.evalset import read_set
 from codasmith.evals.run_folder import RunFolder
+
+sys.path.insert(0, str(Path(__file__).parent))
+from out_file import out_file
 
 WHO = {"tracer": "builtin:tracer", "search": "builtin:search", "hand": "hand-written"}
 NEAR = 1.03
@@ -30,7 +34,7 @@ Row = dict[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
-    parser.add_argument("--out", type=Path, help="JSON lines, one task a line")
+    parser.add_argument("--out", type=out_file, help="JSON lines, one task a line")
     options = parser.parse_args()
     files = [path for path in options.runs if path.is_file()]
     try:

@@ -82,23 +82,33 @@ def main() -> None:
 
 
 def recorded(paths: list[Path]) -> list[dict[str, Any]]:
-    """All lines. Ends the program where a file is missing."""
+    """All lines; one that was cut short is passed over. Ends the program where a file is missing or no recording."""
     if missing := [str(path) for path in paths if not path.is_file()]:
         raise SystemExit(f"no such file: {', '.join(missing)}; pass recordings of admit.py and of libraries.py")
-    return [json.loads(line) for path in paths for line in text(path).splitlines()]
+    return [row for path in paths for line in text(path).splitlines() if isinstance(row := _row(line), dict)]
+
+
+def _row(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
 
 
 def admitted(lines: list[dict[str, Any]]) -> list[Verdict]:
     """The newest admitted verdict on each kernel. Ends the program where there is none."""
-    found = {key(v): v for v in lines if v.get("status") in KEPT and v["timing"].get("workloads")}
+    found = {key(v): v for v in lines if v.get("status") in KEPT and v.get("timing", {}).get("workloads")}
     if not found:
         raise SystemExit("no admitted verdict in the files given; pass benchmarks/results/*-gate.jsonl.xz")
     return list(found.values())
 
 
 def text(recording: Path) -> str:
-    data = recording.read_bytes()
-    return (lzma.decompress(data) if recording.suffix == ".xz" else data).decode()
+    try:
+        data = recording.read_bytes()
+        return (lzma.decompress(data) if recording.suffix == ".xz" else data).decode()
+    except (OSError, lzma.LZMAError, ValueError) as error:
+        raise SystemExit(f"{recording} cannot be read as a recording ({error}); name what --out wrote") from None
 
 
 def page(verdicts: list[Verdict], libraries: list[Row], names: list[str]) -> str:

@@ -31,6 +31,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
 from decoder import Decoder
+from out_file import out_file
 from trained import kept, merged, plot, read, summary, told
 from variants import VARIANTS, Step
 
@@ -168,9 +169,9 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=3, help="with --step-1b: steps before those that count")
     parser.add_argument("--turns", type=int, default=5, help="with --step-1b: steps that count")
     parser.add_argument("--limit-s", type=float, default=1e9, help="begin no further run after so many seconds")
-    parser.add_argument("--out", type=Path, help="JSON")
+    parser.add_argument("--out", type=out_file, help="JSON")
     parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE", help="join such files into --out, run nothing")
-    parser.add_argument("--plot", type=Path, metavar="IMAGE", help="draw the losses in --out and do nothing else")
+    parser.add_argument("--plot", type=out_file, metavar="IMAGE", help="draw the losses in --out and do nothing else")
     parser.add_argument("--dry", action="store_true", help="a tiny model for a few steps, on a CPU if need be")
     options = parser.parse_args()
     if options.merge:
@@ -186,6 +187,8 @@ def main() -> None:
             parser.error("--plot needs --out FILE, the file that a run wrote")
         plot(read(options.out), options.plot)
         return
+    if min(options.steps, options.batch, options.length, options.turns) < 1:
+        parser.error("--steps, --batch, --length and --turns are 1 or more")
     options.device = "cuda" if torch.cuda.is_available() else "cpu"
     if options.device == "cpu" and not options.dry:
         parser.error("there is no GPU; --dry runs a tiny model without one")

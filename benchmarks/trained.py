@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from drawing import pyplot
+from drawing import pyplot, saved
 from variants import VARIANTS
 
 
@@ -30,7 +30,9 @@ def read(file: Path) -> dict:
 
 
 def plot(found: dict, target: Path) -> None:
-    """The losses of all variants and seeds, a running mean over ten steps."""
+    """The losses of all variants and seeds, a running mean over ten steps. Ends the program where there are none."""
+    if not any("losses" in row for seeds in found["runs"].values() for row in seeds.values()):
+        sys.exit("there are no losses to draw: the file is of --step-1b; name that of a training run")
     figure, axes = pyplot().subplots(figsize=(7, 4.2))
     colours = dict(zip(VARIANTS, ("#1f77b4", "#2ca02c", "#9467bd", "#d62728", "#ff7f0e"), strict=True))
     for variant, seeds in found["runs"].items():
@@ -44,7 +46,7 @@ def plot(found: dict, target: Path) -> None:
     axes.set_title(f"{found['parameters'] / 1e6:.0f}M parameters, {len(next(iter(found['runs'].values())))} seeds each")
     axes.legend()
     figure.tight_layout()
-    figure.savefig(target)
+    saved(figure, target)
 
 
 def summary(found: dict) -> dict:
@@ -67,6 +69,8 @@ def merged(files: list[Path]) -> dict:
     for file in files:
         part = read(file)
         same = ("steps", "batch", "length", "configuration", "parameters")
+        if missing := [name for name in (*same, "absent") if name not in part]:
+            sys.exit(f"{file} does not say its {' and '.join(missing)}; name a file of --out")
         differing = [name for name in same if whole and whole[name] != part[name]]
         if differing:
             sys.exit(f"{file} has other {' and '.join(differing)} than {files[0]}; merge files of runs that are alike")

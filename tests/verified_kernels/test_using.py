@@ -198,11 +198,3 @@ def test_a_block_runs_on_a_hopper_gpu(place, title, monkeypatch):
         warnings.filterwarnings("error", message=".*unfused reference")
         exec(compile(f"{text}\n{holds}", title, "exec"), {})
     torch.cuda.synchronize()
-
-
-def test_scripts_that_the_page_names_have_the_options_that_it_gives_them():
-    lines = re.findall(r"^python (benchmarks/\w+\.py)([^#\n]*)", PAGE, re.M)
-    assert len(lines) >= 5
-    for script, options in lines:
-        text = (ROOT / script).read_text()
-        assert all(f'"{option}"' in text for option in re.findall(r"--[\w-]+", options)), (script, options)
