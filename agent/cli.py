@@ -7,6 +7,7 @@ Each command lives in a commands_*.py beside this file and imports what it needs
 from __future__ import annotations
 
 import importlib
+import sys
 
 import typer
 
@@ -60,4 +61,6 @@ def _options(
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a letter that the locale lacks ends nothing
     app()

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .commands_run import CpuOption, JsonOption
-from .errors import ADMITTED, CANDIDATE_FAILED, UserMistake
+from .errors import ADMITTED, CANDIDATE_FAILED, cannot_write
 from .speak import speaking
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def html(
         try:
             output.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise UserMistake(f"the page {output} cannot be written ({error.strerror}); choose another place") from None
+            raise cannot_write(f"the page {output}", error, "choose another place") from None
         document = {"command": "journal html", "exit_code": 0, "page": str(output), "bytes": len(text.encode())}
         voice.answer(document, lambda console: console.print(f"wrote {escape(str(output))}", soft_wrap=True))
 

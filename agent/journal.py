@@ -18,7 +18,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from .errors import MachineCannot, UserMistake
+from .errors import MachineCannot, UserMistake, cannot_write
 
 Event = dict[str, Any]
 
@@ -155,9 +155,5 @@ def _redact(value: Any, secrets: dict[str, str]) -> Any:
 
 
 def _cannot_write(path: Path, error: Exception) -> UserMistake | MachineCannot:
-    reason = getattr(error, "strerror", None) or str(error)
-    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-        return MachineCannot(
-            f"the journal {path} cannot be written ({reason}); make room, then go on with: codasmith resume {path}"
-        )
-    return UserMistake(f"the journal {path} cannot be written ({reason}); choose another place with --journal")
+    elsewhere, then = "choose another place with --journal", f", then go on with: codasmith resume {path}"
+    return cannot_write(f"the journal {path}", error, elsewhere, then)

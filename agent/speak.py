@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -14,9 +15,11 @@ import typer.core
 from rich.console import Console
 from rich.markup import escape
 
-from .errors import INTERRUPTED, USER_MISTAKE, AgentError
+from .errors import FULL, INTERRUPTED, USER_MISTAKE, AgentError, cannot_write
 from .progress import Progress
 
+_NOT_THERE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG)
+"""Where the user named no place for a file."""
 PLAIN_WIDTH = 160  # columns of a table that goes to a file or a pipe
 
 
@@ -32,10 +35,17 @@ class Voice:
 
     def answer(self, document: dict[str, Any], show: Callable[[Console], None]) -> None:
         """The command's answer: the document, or what `show` prints for a person."""
-        if self.as_json:
-            print(json.dumps(document, indent=1, default=str))
-        else:
-            show(self.out)
+        try:
+            if self.as_json:
+                print(json.dumps(document, indent=1, default=str))
+            else:
+                show(self.out)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _silence_stdout()
+            raise cannot_write("the standard output", error, "send it to another place") from None
 
     def fail(self, message: str, code: int) -> None:
         if self.as_json:
@@ -50,7 +60,6 @@ def speaking(as_json: bool = False) -> Iterator[Voice]:
     voice = Voice(as_json)
     try:
         yield voice
-        sys.stdout.flush()
     except typer.Exit:
         raise
     except AgentError as error:
@@ -58,9 +67,10 @@ def speaking(as_json: bool = False) -> Iterator[Voice]:
     except KeyboardInterrupt as error:
         voice.fail(str(error) or "stopped", INTERRUPTED)
     except BrokenPipeError:  # the reader of stdout has gone, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()
         raise typer.Exit(0) from None
     except Exception as error:
+        error = _of_the_disk(error) or error
         code = _known(error)
         if code is None:
             if as_json:
@@ -98,8 +108,23 @@ def _failure(message: str, code: int) -> str:
     return json.dumps({"error": message, "exit_code": code})
 
 
+def _silence_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _of_the_disk(error: Exception) -> AgentError | None:
+    """A disk that is full, or a place that takes no file, in one sentence; None for anything else."""
+    if not isinstance(error, OSError) or error.errno not in (*FULL, *_NOT_THERE):
+        return None
+    if error.filename is None and error.errno not in FULL:
+        return None
+    return cannot_write(error.filename or "what was to be kept", error, "name another place")
+
+
 def _known(error: Exception) -> int | None:
     """The exit code of an error of the layers below that is already one sentence; None for a bug of ours."""
+    if isinstance(error, AgentError):
+        return error.exit_code
     from .models import ModelError
     from .report import model_exit_code
 

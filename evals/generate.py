@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from ..agent.errors import UserMistake
+from ..agent.errors import UserMistake, cannot_write
 from ..gate.frame import frame_of
 from ..gate.interpret import interpret_stage
 from ..primitives import Graph, read, to_source
@@ -59,14 +59,16 @@ def generate(
     difficulty: 1 to 4, see `compose`; None takes the four in turn. tell: told of each task that is written.
     Raises UserMistake for what cannot be meant.
     """
-    if count < 1 or difficulty not in (None, *DIFFICULTIES):
-        raise UserMistake(
-            f"{count} tasks of difficulty {difficulty} cannot be generated; ask for 1 task or more, difficulty "
-            f"{DIFFICULTIES[0]} to {DIFFICULTIES[-1]}"
-        )
-    if folder.exists() and any(folder.iterdir()):
+    if count < 1:
+        raise UserMistake(f"--n {count} asks for no task; give 1 or more")
+    if difficulty not in (None, *DIFFICULTIES):
+        raise UserMistake(f"--difficulty {difficulty} is not known; give {DIFFICULTIES[0]} to {DIFFICULTIES[-1]}")
+    if folder.is_dir() and any(folder.iterdir()):
         raise UserMistake(f"the folder {folder} is not empty; name a new one with --out")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(f"the folder {folder}", error, "name another one with --out") from None
     entries: list[Entry] = []
     for made in drafts(seed, count, difficulty):
         (folder / f"{made.name}.py").write_text(made.text, encoding="utf-8")

@@ -10,14 +10,15 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..agent.errors import UserMistake
+from ..agent.errors import UserMistake, cannot_write
 from .judging import KEPT
 from .rows import Key, Row
 
@@ -67,17 +68,20 @@ class RunFolder:
         if not file.exists():
             if self.path.exists() and any(p.name not in (".lock", KEPT) for p in self.path.iterdir()):
                 raise UserMistake(f"the folder {self.path} holds something else than a run; name a new one with --out")
-            self.path.mkdir(parents=True, exist_ok=True)
-            temporary = file.with_suffix(".new")
-            temporary.write_text(spec.model_dump_json(indent=1) + "\n", encoding="utf-8")
-            temporary.replace(file)
+            with _kept(self.path):
+                self.path.mkdir(parents=True, exist_ok=True)
+                temporary = file.with_suffix(".new")
+                temporary.write_text(spec.model_dump_json(indent=1) + "\n", encoding="utf-8")
+                temporary.replace(file)
         before = self.spec()
         for field in RunSpec.model_fields:
             old, new = getattr(before, field), getattr(spec, field)
             if old != new:
+                from .asked import command_of
+
                 raise UserMistake(
-                    f"the run in {self.path} was begun with {field} = {old!r}, and {new!r} is asked now; ask for the "
-                    "same, or begin a new run with --out"
+                    f"the run in {self.path} was begun with other {field.replace('_', ' ')} ({_in_words(old)}, and now "
+                    f"{_in_words(new)}): {command_of(before)}; give that command to go on, or name a new one with --out"
                 )
 
     def spec(self) -> RunSpec:
@@ -107,25 +111,27 @@ class RunFolder:
 
     def add(self, row: Row) -> None:
         """Append one row; it is on the disk when this returns."""
-        handle = os.open(self.path / ROWS, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            whole = _whole(handle)
-            if whole != os.fstat(handle).st_size:
-                os.ftruncate(handle, whole)
-            line = row.model_dump_json().encode() + b"\n"
-            while line:
-                line = line[os.write(handle, line) :]
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        with _kept(self.path):
+            handle = os.open(self.path / ROWS, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                whole = _whole(handle)
+                if whole != os.fstat(handle).st_size:
+                    os.ftruncate(handle, whole)
+                line = row.model_dump_json().encode() + b"\n"
+                while line:
+                    line = line[os.write(handle, line) :]
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
     def journal(self, model: str, tier: str, task: str, sample: int) -> Path:
         return self.path / JOURNALS / _slug(model) / f"{task}-{tier}-{sample}.jsonl"
 
     def __enter__(self) -> RunFolder:
-        self.path.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(self.path / ".lock")
         try:
+            with _kept(self.path):
+                self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
         except Timeout:
             raise UserMistake(f"the run in {self.path} is being written by another process; wait for it") from None
@@ -173,6 +179,22 @@ def merge(parts: Sequence[Path], out: Path) -> RunFolder:
         for key in sorted(rows.keys() - there):
             target.add(rows[key])
     return target
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, tuple | dict):
+        return ", ".join(f"{v} {value[v]}" if isinstance(value, dict) else str(v) for v in value) or "none"
+    return "none named" if value is None else str(value)
+
+
+@contextmanager
+def _kept(folder: Path) -> Iterator[None]:
+    """Around what is written to a run's folder: a disk that takes nothing is one sentence."""
+    try:
+        yield
+    except OSError as error:
+        again = ", then give the same command again"
+        raise cannot_write(f"the run's folder {folder}", error, "name another one with --out", again) from None
 
 
 def _whole(handle: int) -> int:

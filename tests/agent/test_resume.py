@@ -329,7 +329,7 @@ def test_a_model_that_took_too_long_is_given_more_time_by_the_resume(tmp_path, t
     program.write_text(f"#!/bin/sh\ncat >/dev/null\nsleep 0.7\ncat <<'END'\n{code('tax=1.02 right')}\nEND\n")
     program.chmod(0o755)
     path, name = tmp_path / "run.jsonl", f"command:{program}"
-    with pytest.raises(ModelError, match="within 0.2 s and was killed; give it more with --timeout"):
+    with pytest.raises(ModelError, match=r"within 0\.2 s and was killed; give it more with --timeout"):
         campaign.run(task, name, journal=path, model_options={"timeout": 0.2})
     result = campaign.resume(path, model_options={"timeout": 30.0})
     assert result.status == "admitted"

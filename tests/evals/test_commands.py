@@ -97,10 +97,16 @@ def test_public_set_is_listed_with_how_many_tasks_there_are(public):
         (("eval", "--model", "gpt-9", "--cpu-only"), "did you mean openai:gpt-9"),
         (("eval", "--samples", 0, "--cpu-only"), "--samples 0"),
         (("evals", "report", "nowhere"), "nowhere is not the folder of a run"),
-        (("evals", "generate", "--seed", 1, "--n", 0, "--out", "x"), "0 tasks"),
+        (("evals", "generate", "--seed", 1, "--n", 0, "--out", "x"), "--n 0 asks for no task"),
+        (("evals", "generate", "--seed", 1, "--difficulty", 9, "--out", "x"), "--difficulty 9 is not known"),
+        (("evals", "generate", "--seed", 1, "--out", "a_file"), "the folder a_file cannot be written (File exists)"),
+        (("eval", "--cpu-only", "--out", "a_file"), "the run's folder a_file cannot be written (File exists)"),
+        (("eval", "--cpu-only", "--out", "a_file/run"), "(Not a directory); name another one with --out"),
+        (("eval", "--cpu-only", "--out", "/proc/none"), "the run's folder /proc/none cannot be written"),
     ],
 )
 def test_mistakes_are_one_sentence_and_exit_code_2(tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "a_file").write_text("mine")
     result = command(*words)
     assert result.exit_code == 2 and said in result.output and "Traceback" not in result.output

@@ -60,8 +60,11 @@ def test_difficulty_bounds_the_level(tmp_path):
 def test_what_cannot_be_meant_is_one_sentence(folder, tmp_path):
     with pytest.raises(UserMistake, match="is not empty; name a new one"):
         generate(5, 4, None, folder)
-    for count, difficulty in ((0, None), (3, 9)):
-        with pytest.raises(UserMistake, match="difficulty 1 to 4"):
+    for count, difficulty, said in (
+        (0, None, "--n 0 asks for no task"),
+        (3, 9, "--difficulty 9 is not known; give 1 to 4"),
+    ):
+        with pytest.raises(UserMistake, match=said):
             generate(5, count, difficulty, tmp_path / "none")
 
 

@@ -266,8 +266,17 @@ def test_the_gate_is_never_asked_twice_at_a_time(tmp_path, four, spec, gate, mak
 
 def test_another_question_in_the_same_folder_is_refused(tmp_path, four, spec, gate, make):
     run(spec(four, "a", samples=1), four, RunFolder(tmp_path), make=make, gate=gate)
-    with pytest.raises(UserMistake, match="was begun with samples = 1, and 2 is asked now"):
+    begun = r"was begun with other samples \(1, and now 2\): codasmith eval --model a --budget \d+ --samples 1 .*--out"
+    with pytest.raises(UserMistake, match=begun):
         run(spec(four, "a", samples=2), four, RunFolder(tmp_path), make=make, gate=gate)
+    with pytest.raises(UserMistake, match=r"with other tasks \(none named, and now linear_bias, mlp_gelu\): codasmith"):
+        run(
+            spec(four, "a", samples=1, tasks=("linear_bias", "mlp_gelu")),
+            four,
+            RunFolder(tmp_path),
+            make=make,
+            gate=gate,
+        )
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("words")
