@@ -34,6 +34,9 @@ METADATA = (
 )
 TURNS = ("setpriority", "ioprio_set", "sched_setscheduler", "sched_setparam", "sched_setattr")
 """Who waits for whom: other processes of the same user could be made to wait."""
+SHARED = ("io_setup", "inotify_init", "inotify_init1", "fanotify_init", "flock")
+"""What a user, or the machine, has only so many of for all processes, and the lock that takes no right to write: others
+would get none, or wait. A CUDA driver is not asked whether it wants one."""
 NEW_PROCESSES = ("execve", "execveat", "fork", "vfork")
 SIGNALS = ("kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setsid", "setpgid", "sched_setaffinity")
 
@@ -41,6 +44,8 @@ _OWNER = {"fcntl": (8, 10, 15), "ioctl": (0x8901, 0x8902)}
 """F_SETOWN, F_SETSIG, F_SETOWN_EX; FIOSETOWN, SIOCSPGRP: the kernel signals the owner of a descriptor."""
 _FILE = {"fcntl": (1024,), "ioctl": (0x40086602, 0x401C5820)}
 """F_SETLEASE: who opens the file waits for the lease's holder; FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: its attributes."""
+_PIPE = 1031
+"""F_SETPIPE_SZ: of a user's pages for pipes little is left for others."""
 _DUMPABLE = 4  # prctl: a process that is not cannot be looked into
 _INT = 0xFFFFFFFF  # of these arguments the kernel looks at no more
 _CLONE_THREAD = 0x10000
@@ -85,6 +90,9 @@ def refuse(*, alone: bool, with_cuda: bool = False) -> None:
         # abort() signals its own thread this way.
         _add(rules, denied, "tgkill", seccomp.Arg(0, seccomp.NE, os.getpid()))
         if not with_cuda:
+            for name in SHARED:
+                _add(rules, denied, name)
+            _add(rules, denied, "fcntl", seccomp.Arg(1, seccomp.MASKED_EQ, _INT, _PIPE))
             _add(rules, denied, "prctl", seccomp.Arg(0, seccomp.MASKED_EQ, _INT, _DUMPABLE))
         for call, commands in (*_OWNER.items(), *_FILE.items()):
             for command in commands:
