@@ -2,8 +2,9 @@
 
 Each file imports from `codasmith.tasks` by its full name, as a task of yours does: copy one and change it.
 
-Shapes that are timed: M = N = K of 4096 and 8192 as in the CODA paper (arXiv 2605.19269), its wide ones (three times
-4096 for RoPE, 32768 for losses), and layers of real models at 2048 to 16384 tokens:
+Shapes that are timed: M = N = K of 2048, 4096 and 8192 for the kernels of the CODA paper (arXiv 2605.19269), where N is
+three times as much for RoPE and 32768 for the cross-entropy; 4096 and 8192 for most others; and layers of real models
+at 2048 to 16384 tokens:
 
 | model | widths |
 |---|---|

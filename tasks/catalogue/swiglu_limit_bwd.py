@@ -1,8 +1,8 @@
 """Backward of the limited SwiGLU of gpt-oss, behind the down projection: D = dy W; o recomputed.
 
 o = (up + 1) gate sigmoid(alpha gate), gate cut at limit and up at both ends, where no gradient passes.  With
-s = sigmoid(alpha gate): d_up = D gate s, d_gate = D (up + 1) (s + alpha gate s (1 - s)).  OpenAI 2025,
-arXiv 2508.10925.
+s = sigmoid(alpha gate): d_up = D gate s, d_gate = D (up + 1) (s + alpha gate s (1 - s)).  A value that is the limit
+itself counts as cut (torch.clamp lets its gradient pass).  OpenAI 2025, arXiv 2508.10925.
 dy [M, K], w [K, F] (the down projection), z [M, 2F] of alternating gate, up, and two numbers give dz [M, 2F] alike and
 o [M, F].
 """
