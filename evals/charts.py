@@ -15,6 +15,8 @@ from .intervals import Estimate
 COLOURS = ("#1f6f8b", "#d1495b", "#3d7a3a", "#8a5a00", "#6a4c93", "#c2571a", "#b03a8c", "#555555")
 WIDTH, HEIGHT = 640, 340
 LEFT, RIGHT, TOP, BOTTOM = 60, 16, 14, 46
+LETTER = 6.5
+"""How wide one is, about."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,14 @@ def strips(values: Mapping[str, Sequence[tuple[str, float]]], x: Axis, mark: flo
     height = TOP + BOTTOM + 34 * max(len(rows), 1)
     left = 200
     parts = [_text(left + (WIDTH - left - RIGHT) / 2, height - 8, x.title, "middle")]
+    free = 0.0
     for tick in x.ticks:
-        at = x.place(tick, left, WIDTH - RIGHT)
+        at, text = x.place(tick, left, WIDTH - RIGHT), x.text(tick)
         kind = "mark" if tick == mark else "grid"
         parts.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{height - BOTTOM}" class="{kind}"/>')
-        parts.append(_text(at, height - BOTTOM + 16, x.text(tick), "middle"))
+        if at - LETTER * len(text) / 2 > free:  # a line without its number, where two would run together
+            parts.append(_text(at, height - BOTTOM + 16, text, "middle"))
+            free = at + LETTER * len(text) / 2 + 4
     for number, (name, found) in enumerate(rows):
         middle = TOP + 34 * number + 17
         colour, _ = _style(list(values).index(name))
@@ -99,7 +104,7 @@ def scatter(points: Mapping[str, tuple[float, Estimate]], x: Axis, y: Axis, name
 
 def _beside(at: float, middle: float, text: str, taken: list[tuple[float, float, float]]) -> str:
     """A label beside a point, clear of what is taken (from, to, height), if there is room; its own place is taken."""
-    width = 6.5 * len(text)
+    width = LETTER * len(text)
     sides = [("start", at + 9, at + 9 + width), ("end", at - 9 - width, at - 9)]
     room = [s for s in sides if s[1] >= LEFT and s[2] <= WIDTH] or sides[:1]
     places = [(*side, middle + down) for down in (4, -11, 19, -26, 34) for side in room]

@@ -15,13 +15,12 @@ from .scores import FAST, WITHIN, Group, Score
 
 def show(console: Console, results: Results) -> None:
     """The leaderboard, costs, comparisons and groups, then what a reader must know."""
-    console.print(_leaderboard(results))
-    if results.measured and any(s.tax for s in results.scores):
-        console.print(_speed(results))
-    console.print(_costs(results))
-    if results.pairs:
-        console.print(_pairs(results))
-    console.print(_groups(results))
+    speed = results.measured and any(s.tax for s in results.scores)
+    tables = [_leaderboard(results), *([_speed(results)] if speed else []), _costs(results)]
+    tables += [*([_pairs(results)] if results.pairs else []), _groups(results)]
+    for table in tables:
+        console.print(table)
+        console.print()
     for note in results.notes:
         console.print(f"- {escape(note)}", highlight=False, soft_wrap=True)
 
@@ -30,7 +29,8 @@ def percent(estimate: Estimate | None) -> str:
     """Such as "62 % (48-75)"."""
     if estimate is None:
         return "-"
-    return f"{100 * estimate.value:.0f} % ({100 * estimate.low:.0f}-{100 * estimate.high:.0f})"
+    to = " to " if estimate.low < 0 else "-"
+    return f"{100 * estimate.value:.0f} % ({100 * estimate.low:.0f}{to}{100 * estimate.high:.0f})"
 
 
 def factor(estimate: Estimate | None, digits: int = 2) -> str:
@@ -74,7 +74,7 @@ def _leaderboard(results: Results) -> Table:
         for p in FAST:
             table.add_column(f"> {p:g}x", justify="right")
     for score in results.scores:
-        cells = [rank(score), _name(score), str(score.tasks), percent(score.pass_at.get(1))]
+        cells = [rank(score), escape(score.label), str(score.tasks), percent(score.pass_at.get(1))]
         cells += [percent(score.pass_at.get(most))] if most > 1 else []
         if results.measured:
             cells.append(factor(score.speedup_all))
@@ -88,7 +88,7 @@ def _speed(results: Results) -> Table:
     table = _table("Speed", "model", "tax", *columns, "speed-up, solved tasks", "of hand-written")
     for s in results.scores:
         shares = [_short(s.within.get(f"{t:.2f}")) for t in WITHIN]
-        table.add_row(_name(s), factor(s.tax, 3), *shares, factor(s.speedup_solved), factor(s.of_hand_written))
+        table.add_row(escape(s.label), factor(s.tax, 3), *shares, factor(s.speedup_solved), factor(s.of_hand_written))
     return table
 
 
@@ -102,7 +102,7 @@ def _costs(results: Results) -> Table:
         costs = [amount(s.attempts), amount(s.tokens), amount(s.dollars, "$")]
         costs += [amount(s.gpu_seconds)] if results.measured else []
         total = f"${s.total_dollars:.2f}" + (" and more" if "prices" in s.incomplete_costs else "")
-        table.add_row(_name(s), *costs, total)
+        table.add_row(escape(s.label), *costs, total)
     return table
 
 
@@ -147,10 +147,6 @@ def _table(title: str, *columns: str) -> Table:
         words = column in ("model", "first", "second", "by", "")
         table.add_column(column, justify="left" if words else "right", no_wrap=column == "model")
     return table
-
-
-def _name(score: Score) -> str:
-    return escape(score.label) + (" [dim]*[/]" if score.incomplete_costs else "")
 
 
 def _short(estimate: Estimate | None) -> str:

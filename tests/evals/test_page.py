@@ -2,7 +2,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from codasmith.evals.charts import Axis, log_ticks, scatter
+from codasmith.evals.charts import Axis, log_ticks, scatter, strips
 from codasmith.evals.hand_written import HandWritten
 from codasmith.evals.intervals import Estimate
 from codasmith.evals.page import fast_curve
@@ -10,7 +10,7 @@ from codasmith.evals.results import NOT_MEASURED, Results, results_of, write_res
 from codasmith.evals.run_folder import RunFolder
 from codasmith.evals.runs import run
 from codasmith.evals.scores import score_rows
-from codasmith.evals.table import show
+from codasmith.evals.table import percent, show
 from rich.console import Console
 
 SPEED = ("speed-up", "> 1x", "tax", "GPU second", "milliseconds", "of hand-written")
@@ -190,6 +190,30 @@ def test_labels_of_models_of_equal_cost_and_score_do_not_cover_each_other():
     assert len(places) == len(set(places)) == 3
     heights = sorted(float(y) for x, y in places if x == places[0][0])
     assert all(b - a >= 12 for a, b in pairwise(heights))
+
+
+@pytest.mark.parametrize("high", [1.1, 1.2, 1.5, 3.0])
+def test_numbers_below_the_strips_do_not_run_together(high):
+    steps = [t for t in (1.0, 1.02, 1.05, 1.1, 1.2, 1.3, 1.5, 2.0, 3.0) if t <= high]
+    drawn = strips({"m": [("t", 1.04)]}, Axis(0.97, high, steps, "tax", log=True), mark=1.0)
+    placed = re.findall(r'<text x="([0-9.]+)"[^>]*>([0-9.]+)</text>', drawn)
+    assert placed[0][1] == "1" and float(placed[-1][1]) == high and len(placed) >= 3
+    spans = [(float(x) - 3.25 * len(text), float(x) + 3.25 * len(text)) for x, text in placed]
+    assert all(start > end for (_, end), (start, _) in pairwise(spans))
+
+
+def test_the_charts_stand_right_behind_the_first_table(measured):
+    page = (measured[0].path / "report.html").read_text()
+    first, drawn, second = (page.index(part) for part in ("<table", 'id="charts"', "<h3>Speed over"))
+    assert first < drawn < second and page.count("<table", first, drawn) == 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(0.5, 0.75, "62 % (50-75)"), (-0.25, 0.75, "62 % (-25 to 75)"), (-1, -1, "62 % (-100 to -100)")],
+)
+def test_an_interval_below_nothing_reads_as_two_numbers(low, high, said):
+    assert percent(Estimate(value=0.62, low=low, high=high, tasks=9)) == said
 
 
 @pytest.mark.parametrize(
