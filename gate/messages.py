@@ -70,7 +70,7 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
         "Import what exists there; write small functions yourself.",
     ),
     (
-        r"NameError.*?name '(\w+)' is not defined",
+        r"NameError.{0,200}?name '(\w+)' is not defined",
         "unknown-name",
         "The name {1} is not defined.",
         f"Define it before use, or import it; {_ACTIVATIONS} has the usual functions.",
@@ -147,7 +147,7 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
         'The name inside is the key: ops={"{1}": RowVecLoad("{1}")}, and likewise in outs=.',
     ),
     (
-        r"(\w+)\(\) got an unexpected keyword argument '(\w+)'",
+        r"\b(\w+)\(\) got an unexpected keyword argument '(\w+)'",
         "unknown-argument",
         "{1} takes no argument {2}.",
         "Leave it out. gemm_epilogue takes outputs=, outs=, ops= and mode=; operands are the function's parameters, "
@@ -199,7 +199,8 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
     ),
     # The compiler or this machine.
     (
-        r"(No space left on device|Disk quota exceeded|Read-only file system|File too large)",
+        r"(No space left on device|Disk quota exceeded|Read-only file system|File too large"
+        r"|the object could not be kept.*)",
         "environment",
         "This machine cannot compile: {1}.",
         "Free some space, or set CODASMITH_CACHE to a folder that has it.",
@@ -260,10 +261,22 @@ def _filled(text: str, match: re.Match[str]) -> str:
 
 def clean(error: str) -> str:
     """The text without this machine's folders: the candidate's file is called candidate.py."""
-    text = re.sub(r"\S*/e[0-9a-f]{16,17}\.py", "candidate.py", error)
+    return re.sub(r"\S+", _without_folders, error).strip()
+
+
+_SOURCE = re.compile(r"/e[0-9a-f]{16,17}\.py")
+_PACKAGES = re.compile(r"/(?:site|dist)-packages/")
+
+
+def _without_folders(word: re.Match[str]) -> str:
+    """A word at a time, and its parts found once each: a hostile text must not take minutes."""
+    text = word[0]
+    for ends, instead in ((_SOURCE, "candidate.py"), (_PACKAGES, "")):
+        if found := [*ends.finditer(text)]:
+            first = text.index("/") if ends is _PACKAGES else 0
+            text = text[:first] + instead + text[found[-1].end() :]
     text = re.sub(r"\be[0-9a-f]{16}\.py", "candidate.py", text)
-    text = re.sub(r"/\S*/(?:site|dist)-packages/", "", text)
-    return re.sub(r"(?<![\w.])/(?:[\w.\-]+/)+(?=[\w.\-]+\.py\b)", "", text).strip()
+    return re.sub(r"(?<![\w.])/(?:[\w.\-]+/)+(?=[\w.\-]+\.py\b)", "", text)
 
 
 def _telling_line(error: str) -> str:

@@ -139,6 +139,11 @@ def _values(
             return f"equals the reference {words}" if words.startswith("with") else f"equals {words}"
     if seen.same(a, -o):
         return "the sign is flipped"
+    wild = a.isinf() & torch.isfinite(o)
+    if bool(wild.any()):
+        return (
+            "all infinite" if bool(wild.all()) else f"infinite in {int(wild.sum())} of {a.numel()} elements looked at"
+        )
     finite = torch.isfinite(a) & torch.isfinite(o)
     a, o = a[finite], o[finite]
     if a.numel() >= 4 and float(o.square().sum()) > 0:

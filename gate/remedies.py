@@ -18,7 +18,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
     (r"a constant factor of (\S+)", "Divide {0} by {1}, or find the factor that is there twice or not at all."),
     (r"a constant offset of (\S+)", "Subtract {1} from {0}, or find the term that is there twice or not at all."),
     (
-        r"NaN",
+        r"NaN|infinite",
         "Rewrite what is undefined there: a root or logarithm of a negative number, 0 / 0, or an exp that overflows "
         "(softplus(x) for log(1 + exp(x)), sigmoid(x) for 1 / (1 + exp(-x))).",
     ),

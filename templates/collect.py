@@ -6,6 +6,7 @@ the objects of others could be overwritten, or a candidate's kernel be timed as 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -33,15 +34,17 @@ def collect(
 
     The report says ok only if the child ended well, with a signature that is what was asked for and an object.
     """
-    if earlier := _earlier(folder):
+    if found := earlier(folder):
         watch.remove(scratch)
-        return earlier
+        return found
     report = _report(scratch)
     report["ok"] = report["ok"] and ended_well
     if report["ok"]:
         try:
             report["signature"] = _checked(report.get("signature"), asked, tier).model_dump(mode="json")
-            _keep(folder / "kernel.so", plain_bytes(scratch / "kernel.so", MOST["kernel.so"]))
+            content = plain_bytes(scratch / "kernel.so", MOST["kernel.so"])
+            _keep(folder / "kernel.so", content)
+            report["object"] = _digest(content)
         except (OSError, ValueError) as error:
             report = {
                 "ok": False,
@@ -59,14 +62,23 @@ def collect(
     return report
 
 
-def _earlier(folder: Path) -> dict[str, Any]:
-    """What another process has kept of the same build meanwhile. It stays: an object must not change once it may be
-    under judgement, and a module that runs twice can make two."""
+def earlier(folder: Path) -> dict[str, Any]:
+    """The report of a build that was kept here, by whichever process; {} if its object is not there as it was.
+
+    It stays: an object must not change once it may be under judgement, and a module that runs twice can make two.
+    """
     try:
         found = json.loads((folder / "report.json").read_text())
-    except (OSError, ValueError):
+        Signature.model_validate(found["signature"])
+        content = (folder / "kernel.so").read_bytes()
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
-    return found if found.get("ok") and (folder / "kernel.so").exists() else {}
+    digest = _digest(content)
+    return found if found.get("ok") is True and content and found.get("object", digest) == digest else {}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def plain_bytes(path: Path, most: int) -> bytes:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from . import ABI
-from .collect import collect
+from .collect import collect, earlier
 from .servers import Servers
 from .signature import Signature
 
@@ -130,8 +130,7 @@ class Compiler:
             if key in self._futures:
                 return self._futures[key]
             self._futures[key] = future
-        kept = _kept(folder)
-        if kept.get("ok"):
+        if kept := earlier(folder):
             with self._lock:
                 del self._futures[key]
             future.set_result(_result(schedule, folder, kept, {"status": 0}, limit_s, cached=True))
@@ -235,14 +234,6 @@ class Compiler:
             if self.reserve and not self._jobs:
                 self._servers.reserve()
         future.set_result(compiled)
-
-
-def _kept(folder: Path) -> dict[str, Any]:
-    """The report of an earlier build, if its object is there."""
-    try:
-        return json.loads((folder / "report.json").read_text()) if (folder / "kernel.so").exists() else {}
-    except (OSError, ValueError):
-        return {}
 
 
 def _full(folder: Path) -> bool:

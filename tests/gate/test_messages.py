@@ -1,5 +1,7 @@
 """The compiler's real texts, and what an author is told instead."""
 
+import time
+
 import pytest
 from codasmith.gate.messages import clean, explain
 
@@ -130,3 +132,14 @@ def test_texts_name_no_folder_of_the_machine():
     assert "--> quack/epilogue/visit.py:374:31" in clean(IN) and "someone" not in clean(IN)
     assert clean("File /home/someone/work/tasks/mine.py, line 3") == "File mine.py, line 3"
     assert clean("a / b and c/d.py") == "a / b and c/d.py"
+    assert clean("File /a b/x/site-packages/y/e0123456789abcdef.py:1 in z") == "File /a candidate.py:1 in z"
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["/", "/e0123456789abcdef", "a", "NameError", "/site-packages", "/a", "a.p/", ".", "'", "got Pair() ", "/\n"],
+)
+def test_a_text_that_its_author_made_to_be_slow_is_not(part):
+    started = time.perf_counter()
+    explain(part * (8000 // len(part)))
+    assert time.perf_counter() - started < 0.5

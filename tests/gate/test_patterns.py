@@ -28,6 +28,7 @@ def put(*where, value):
 EVERYWHERE = {
     "all zero": torch.zeros_like,
     "all NaN": lambda a: a * torch.nan,
+    "all infinite": lambda a: torch.where(a > 0, torch.inf, -torch.inf),
     "the sign is flipped": lambda a: -a,
     "a constant factor of 2": lambda a: 2 * a,
     "a constant factor of -0.5": lambda a: -0.5 * a,
@@ -85,6 +86,10 @@ def test_scattered_nan_is_counted():
         a[::7, ::5] = torch.nan
 
     assert phrase(change) == "NaN in 1537 of 52800 elements looked at"
+
+
+def test_infinities_among_right_values_are_counted():
+    assert phrase(lambda a: a.masked_fill_(a > 0, torch.inf)).startswith("infinite in 26")
 
 
 def test_what_an_operand_left_out_would_give_is_recognised():

@@ -12,7 +12,7 @@ import pytest
 from codasmith.gate.pipeline import bare_kernels
 from codasmith.tasks import load_task
 from codasmith.templates import landlock, sandbox, syscalls
-from codasmith.templates.collect import collect, plain_bytes
+from codasmith.templates.collect import collect, earlier, plain_bytes
 from codasmith.templates.compile import Compiler
 from codasmith.templates.signature import Argument
 
@@ -358,3 +358,26 @@ def test_an_object_that_another_process_has_kept_meanwhile_stays(left, tmp_path)
     (scratch / "kernel.so").write_bytes(b"another object")
     assert _taken((scratch, left[1]), tmp_path) == first
     assert (tmp_path / "kernel.so").read_bytes() == b"object" and not scratch.exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "null", '"x"', "{}", '{"ok": true}', '{"ok": true, "signature": {}}', "[" * 9000]
+)
+def test_a_damaged_report_is_no_earlier_build(left, tmp_path, text):
+    kept = _taken(left, tmp_path)
+    assert earlier(tmp_path) == kept
+    (tmp_path / "report.json").write_text(text)
+    assert earlier(tmp_path) == {}
+
+
+def test_an_object_that_is_not_as_it_was_kept_is_no_earlier_build(left, tmp_path):
+    kept = _taken(left, tmp_path)
+    for content in (b"", b"objecT"):
+        (tmp_path / "kernel.so").write_bytes(content)
+        assert earlier(tmp_path) == {}
+    (tmp_path / "kernel.so").write_bytes(b"object")
+    assert earlier(tmp_path) == kept
+    (tmp_path / "report.json").write_text(json.dumps({k: v for k, v in kept.items() if k != "object"}))
+    assert earlier(tmp_path)["ok"]  # of before there were digests
+    (tmp_path / "kernel.so").unlink()
+    assert earlier(tmp_path) == {}
