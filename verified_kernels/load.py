@@ -111,7 +111,7 @@ def resolve(name: str | Path | Task) -> tuple[Task, str]:
             return task, pin
     if problems:
         raise RegistryError(problems[0])
-    raise UnknownKernel(_unknown(title))
+    raise UnknownKernel(_unknown(title or text))
 
 
 def find(name: str) -> Entry:
@@ -128,7 +128,7 @@ def find(name: str) -> Entry:
     if own := shipped_task(title):
         storage = " --storage fp8" * (title not in shipped() and "fp8" in own.storages)
         raise UnknownKernel(f"no kernel of {title} was admitted yet; `codasmith run {title}{storage}` makes one")
-    raise UnknownKernel(_unknown(title))
+    raise UnknownKernel(_unknown(title or str(name)))
 
 
 def _unknown(title: str) -> str:

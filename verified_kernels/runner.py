@@ -105,7 +105,7 @@ class Runner:
                 return None
         tensors = [values[i] for i in self._places]
         for tensor in tensors:
-            if type(tensor) not in PLAIN or tensor.layout is not torch.strided:
+            if type(tensor) not in PLAIN or tensor.layout is not torch.strided or tensor.is_nested:
                 return None
         plan = self._plans.get(self._key(values))
         if plan is None or plan.launch is None:

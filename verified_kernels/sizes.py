@@ -27,7 +27,13 @@ def check_kinds(task: Task, values: Sequence[Value]) -> None:
         if not isinstance(value, torch.Tensor if tensor.dimensions else _NUMBERS):
             wanted = "a tensor" if tensor.dimensions else "a Python number"
             raise InputError(f"{task.name}: {name} is a {type(value).__name__}; pass {wanted}, {tensor}")
-        if isinstance(value, torch.Tensor) and not traced and value.layout is not torch.strided:
+        if traced or not isinstance(value, torch.Tensor):
+            continue
+        if value.is_nested:
+            raise InputError(f"{task.name}: {name} is a nested tensor; pass one of shape [{tensor.shape}]")
+        if value.is_quantized:
+            raise InputError(f"{task.name}: {name} is {value.dtype}; pass {name}.dequantize()")
+        if value.layout is not torch.strided:
             raise InputError(f"{task.name}: {name} has the layout {value.layout}; pass {name}.to_dense()")
 
 
@@ -54,6 +60,17 @@ def overlap(one: torch.Tensor, two: torch.Tensor) -> bool:
     """Whether two contiguous tensors share a byte."""
     start, other = one.data_ptr(), two.data_ptr()
     return start < other + two.nbytes and other < start + one.nbytes
+
+
+def folded(tensor: torch.Tensor) -> bool:
+    """Whether several elements may lie at one place, as in an expanded tensor: a write to one would change others."""
+    reach = 0  # of the elements along the dimensions so far, how far the last lies behind the first
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                return True
+            reach += stride * (size - 1)
+    return False
 
 
 def sizes_of(task: Task, values: Sequence[Value]) -> dict[str, int]:

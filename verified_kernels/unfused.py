@@ -10,7 +10,7 @@ from ..tasks import Task
 from ..tasks.quantise import FP8, widened
 from ..tasks.tensor import DTYPES
 from .errors import InputError
-from .sizes import Value, sizes_of
+from .sizes import Value, folded, sizes_of
 
 
 def output_dtype(task: Task, name: str, values: Sequence[Value]) -> torch.dtype:
@@ -39,7 +39,7 @@ def run(task: Task, values: Sequence[Value]) -> tuple[torch.Tensor, ...]:
     """
     for name in task.accumulates:
         tensor = values[list(task.tensors).index(name)]
-        if any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
+        if folded(tensor):
             raise InputError(
                 f"{task.name}: {name} is written in place, and elements of it share memory (strides "
                 f"{list(tensor.stride())}); pass {name}.contiguous()"

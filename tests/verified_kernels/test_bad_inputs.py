@@ -103,6 +103,7 @@ def test_what_the_kernel_cannot_take_is_one_sentence_and_the_reference_answers(o
         assert torch.equal(one, two) and one.is_contiguous()
 
 
+@pytest.mark.filterwarnings("ignore:.*nested tensors", "ignore:torch.quantize_per_tensor")
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -116,6 +117,11 @@ def test_what_the_kernel_cannot_take_is_one_sentence_and_the_reference_answers(o
         ({"alpha": lambda t: None}, "alpha is a NoneType; pass a Python number"),
         ({"alpha": lambda t: "1"}, "alpha is a str; pass a Python number"),
         ({"x": lambda t: t.to_sparse()}, r"x has the layout torch.sparse_coo; pass x.to_dense\(\)"),
+        ({"x": lambda t: torch.nested.nested_tensor([t, t])}, r"x is a nested tensor; pass one of shape \[M K\]"),
+        (
+            {"x": lambda t: torch.quantize_per_tensor(t.float(), 0.1, 0, torch.qint8)},
+            r"x is torch.qint8; pass x.dequantize\(\)",
+        ),
         ({"x": lambda t: t.long(), "w": lambda t: t.long()}, "x is torch.int64; convert it to a floating-point dtype"),
         ({"rstd": lambda t: t.to(torch.complex64)}, "rstd is torch.complex64; convert it to a floating-point dtype"),
         ({"w": lambda t: t.to("meta")}, r"different devices \(x on cpu, w on meta, rstd on cpu\); move them to one"),
@@ -183,15 +189,22 @@ def test_without_memory_only_shapes_and_dtypes_come_back(sample):
     assert (total.shape, total.dtype) == ((5,), torch.float32)
 
 
-def test_writing_in_place_where_elements_share_memory_is_one_sentence(op, sample, fake_kernel):
+@pytest.mark.parametrize("strides", [(0, 1), (1, 1), (12, 1), (1, 4)])
+def test_writing_in_place_where_elements_share_memory_is_one_sentence(op, sample, fake_kernel, strides):
     dy, w, dx = inputs_of(sample("sample_accumulate")).values()
-    with (
-        pytest.warns(FallbackWarning, match="dx is not contiguous"),
-        pytest.raises(
-            InputError, match=r"dx is written in place, and elements of it share memory \(strides \[0, 1\]\)"
-        ),
-    ):
-        op("sample_accumulate")._runner(*map(on_gpu, (dy, w, dx[:1].expand(5, -1))))
+    words = rf"dx is written in place, and elements of it share memory \(strides \[{strides[0]}, {strides[1]}\]\)"
+    with pytest.warns(FallbackWarning, match="dx is not contiguous"), pytest.raises(InputError, match=words):
+        op("sample_accumulate")._runner(*map(on_gpu, (dy, w, dx.as_strided((5, 24), strides))))
+
+
+@pytest.mark.parametrize("strides", [(24, 1), (1, 5), (48, 2), (1, 7), (25, 1)])
+def test_writing_in_place_into_a_view_without_shared_memory_works(sample, strides):
+    dy, w, _ = inputs_of(sample("sample_accumulate")).values()
+    dx = torch.zeros(500, dtype=torch.bfloat16).as_strided((5, 24), strides)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)
+        load(sample("sample_accumulate"))(dy, w, dx)
+    torch.testing.assert_close(dx, dy @ w)
 
 
 SAME_VALUES = {"check_dtype": False, "check_stride": False}
