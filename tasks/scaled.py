@@ -78,10 +78,8 @@ def _text(task: Task) -> str:
     for node in syntax_tree(text_of(task)).body:
         if isinstance(node, ast.FunctionDef) and node.name == task.reference.__name__:
             parts.append(_declaration(task, node.decorator_list) + _reference(task, node))
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            parts.append(f'"""{node.value.value}"""')
         elif not isinstance(node, ast.FunctionDef) or not any(map(_is_task, node.decorator_list)):
-            parts.append(ast.unparse(node))
+            parts.append(ast.unparse(ast.Module([node], [])))  # so that a docstring looks like one
     return "\n\n".join(parts) + "\n"
 
 

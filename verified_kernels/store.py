@@ -189,8 +189,8 @@ def write_entry(
         ) from None
     except OSError as error:
         raise RegistryError(
-            f"{root} cannot be written ({error.strerror or error}); free space there or set "
-            "CODASMITH_HOME to a folder that can be"
+            f"{root} cannot be written ({error.strerror or error}); free space there, or name another folder (your own "
+            "is that of CODASMITH_HOME)"
         ) from None
     return read_entry(target)
 

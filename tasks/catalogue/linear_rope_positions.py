@@ -2,7 +2,8 @@
 
 No table of M x N is read.  Su et al. 2021, arXiv 2104.09864.  x [M, K], w [N, K] with rows ordered so that pairs are
 adjacent, positions [M] in float32, frequencies [N] in float32 with the frequency of each pair standing twice (the
-first of each two counts) give y [M, N].
+first of each two counts) give y [M, N].  Kernels are checked with positions up to 2048 and frequencies up to 1: for
+longer contexts hold one against a table first (linear_rope).
 """
 
 import torch

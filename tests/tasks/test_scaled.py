@@ -76,7 +76,7 @@ def test_it_is_a_file_of_its_own_where_it_is_kept(tmp_path):
 
 def test_a_users_own_task_has_one_too(tmp_path):
     file = tmp_path / "own.py"
-    file.write_text(OWN)
+    file.write_text(OWN.replace('its function."""', r'its \"function\""""'))
     made = load_task(f"{file}:called_fp8")
     assert made.name == "called_fp8" and made.path == file and tuple(made.tensors) == ("a", "b", "a_scale", "b_scale")
     inputs = draw(made, made.correctness_workloads("fp8")[0])
