@@ -92,16 +92,20 @@ class InFloat32:
 
     def __init__(self, task: Task, workload: Workload, expected: dict[str, torch.Tensor]):
         drawn = draw(task, workload)
-        self.task, self.workload, self.expected = task, workload, expected
+        self.workload, self.expected = workload, expected
         self.inputs: Inputs = cast(drawn, torch.float32)
         self.plain = unfused(task, drawn)
+        self._right: dict[str, torch.Tensor] = {}
 
     def finding(self, answer: dict[str, torch.Tensor], when: str = "") -> Finding | None:
         """What is wrong with an answer that was computed in float32, of a formula that is right in float64."""
+        if self._right and all(torch.equal(answer[name], value) for name, value in self._right.items()):
+            return None  # rows further down answer the same, as they should
         for name, plain in self.plain.items():
             found = judge(answer[name].to(plain.dtype), self.expected[name], plain, plain.dtype)
             if not found.ok:
                 return _lost(name, self.workload, found, when)
+        self._right = answer
         return None
 
 
