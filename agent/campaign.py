@@ -192,7 +192,7 @@ def _run(task: Task, model: Model, **parts: Any) -> Result:
         return loop.run(task, model, **parts)
     except ModelError as error:
         if model.name.startswith("builtin:"):
-            error.message += "; ask another model, such as --model anthropic:NAME or --model command:PROGRAM"
+            error.message += "; or ask another model, such as --model anthropic:NAME or --model command:PROGRAM"
         else:
             error.message += f"; when that is mended: codasmith resume {parts['journal'].path}"
         raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp.server import MCPServer
@@ -42,7 +43,7 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
     Raises TaskError, in one sentence, for a file that cannot be loaded.
     """
     known = {**shipped(), **{task.name: task for task in map(load_task, tasks)}}
-    server = MCPServer("codasmith", instructions=INSTRUCTIONS)
+    server = MCPServer("codasmith", instructions=INSTRUCTIONS, version=version("codasmith"))
     one_at_a_time = threading.Lock()  # the gate compiles and times: two at once would disturb each other
 
     def find(name: str) -> Task:

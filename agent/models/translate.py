@@ -82,7 +82,10 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 
 
 # Operations that people ask for, and why no epilogue can have them.
-_WHOLE_ROW = "needs the whole row before its value is used, and an epilogue sees one tile"
+_WHOLE_ROW = (
+    "needs the whole row before its value is used, and an epilogue sees one tile; let the task return what joins over "
+    "tiles (row sums, maxima, a log-sum-exp) and apply it afterwards"
+)
 _IN_PLACE = "makes or changes a part of a tensor in place; build the result as an expression (torch.stack, torch.where)"
 _REASONS = {
     **dict.fromkeys(("_softmax", "_log_softmax", "softmax", "log_softmax"), _WHOLE_ROW),

@@ -115,6 +115,8 @@ def test_a_spent_budget_is_exit_code_4_and_says_how_to_go_on(cli, model):
         (("check", "linear_bias", "."), "is not a file"),
         (("tasks", "show", "linear_bais"), "did you mean linear_bias"),
         (("kernels", "show", "linear_bais"), "did you mean linear_bias"),
+        (("kernels", "list", "linear_bais"), "did you mean linear_bias"),
+        (("kernels", "list", "nothing"), "nothing is called 'nothing'"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(cli, arguments, words):
@@ -132,7 +134,7 @@ def test_a_task_that_the_tracer_cannot_translate_is_exit_code_1_and_says_who_els
         'def running(x, w):\n    return {"y": (x @ w.T).cumsum(-1)}\n'
     )
     code, _, err = cli("run", str(tmp_path / "running.py"), "--journal", str(tmp_path / "j.jsonl"))
-    assert code == 1 and "torch.cumsum needs the whole row" in err and "ask another model, such as --model" in err
+    assert code == 1 and "torch.cumsum needs the whole row" in err and "and apply it afterwards; or ask another" in err
 
 
 def test_a_model_that_answers_nothing_at_all_leaves_a_run_to_go_on_with(cli, model, tmp_path):

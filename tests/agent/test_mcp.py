@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import anyio
 import pytest
@@ -67,6 +68,7 @@ def test_a_client_over_stdio_reads_a_task_and_has_candidates_checked(tmp_path):
     )
 
     async def conversation(client):
+        assert (client.server_info.name, client.server_info.version) == ("codasmith", version("codasmith"))
         assert {t.name for t in (await client.list_tools()).tools} == TOOLS
         tasks = (await client.call_tool("list_tasks", {})).structured_content["result"]
         assert {"linear_bias", "my_own"} <= {t["task"] for t in tasks}
