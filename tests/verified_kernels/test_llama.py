@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from codasmith.verified_kernels.modules import LlamaBlock, LlamaLayers, LlamaShape, QKNormRoPE
+from codasmith.verified_kernels import InputError
+from codasmith.verified_kernels.modules import (
+    LlamaBlock,
+    LlamaLayers,
+    LlamaShape,
+    QKNormRoPE,
+    RMSNormSwiGLUMLP,
+    rows,
+)
 from codasmith.verified_kernels.modules.rotary import from_pairs, to_pairs
 from torch import nn
 from torch.nn.functional import rms_norm
@@ -152,6 +160,22 @@ def test_without_angles_a_block_says_what_it_needs(pair):
     _, ours, x, _ = pair(SHAPES["as many keys"], layers=1)
     with pytest.raises(TypeError, match=r"pass cos and sin, or position_embeddings"):
         ours(x)
+
+
+def test_inputs_and_shapes_that_fit_no_block_are_one_sentence(pair):
+    """Told before a row kernel reads a norm's weight behind its end."""
+    _, ours, x, angles = pair(SHAPES["fewer keys"])
+    for wrong in (x[..., :16], torch.cat((x, x), -1), x[0]):
+        with pytest.raises(InputError, match=r"hidden_states has shape \[.*\]; give it \[batch, tokens, 32\]"):
+            ours(wrong, *angles)
+    with pytest.raises(InputError, match="x is 64 wide, and the norm's weight has shape"):
+        rows.norm_scale(torch.randn(3, 64), torch.ones(32), 1e-5)
+    with pytest.raises(InputError, match=r"x has shape \[3, 64\]; give it \[..., 32\]"):
+        RMSNormSwiGLUMLP(32, 48)(torch.randn(3, 64))
+    assert LlamaLayers([])(x, *angles) is x
+    for heads, kv_heads, head_dim in ((4, 3, 8), (4, 0, 8), (4, 4, 7)):
+        with pytest.raises(ValueError, match=f"{heads} heads of {head_dim} columns over {kv_heads} of keys and values"):
+            LlamaBlock(LlamaShape(32, 48, heads, kv_heads, head_dim))
 
 
 def test_compiled_it_computes_the_same(pair):

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..errors import InputError
 from .attention import attend, cache_of
 from .deferred import Kernels, Normed, Turns, first_norm, gated, projected, rotated
-from .rotary import from_pairs, table, to_pairs
+from .rotary import from_pairs, head_dim_of, table, to_pairs
 from .swiglu import SwiGLUMLP
 
 
@@ -95,6 +96,11 @@ class LlamaLayers(nn.Module):
 def run(blocks: Sequence[LlamaBlock], hidden_states: torch.Tensor, *positions: Any, **named: Any) -> torch.Tensor:
     """All blocks in order; arguments as LlamaLayers.forward."""
     cos, sin = _angles(positions, named)
+    if not blocks:
+        return hidden_states
+    wanted = blocks[0].input_layernorm.weight.shape[0]
+    if hidden_states.dim() != 3 or hidden_states.shape[-1] != wanted:
+        raise InputError(f"hidden_states has shape {list(hidden_states.shape)}; give it [batch, tokens, {wanted}]")
     mask, cache = named.get("attention_mask"), cache_of(named)
     batch, tokens, width = hidden_states.shape
     attention, kernels = blocks[0].self_attn, blocks[0]._kernels
@@ -155,7 +161,7 @@ class _Attention(nn.Module):
     def __init__(self, config: Any, layer_idx: int, device: Any = None, dtype: torch.dtype | None = None):
         super().__init__()
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
-        self.head_dim = getattr(config, "head_dim", None) or config.hidden_size // self.heads
+        self.head_dim = head_dim_of(config)
         self.layer_idx = layer_idx
         joined = nn.Linear(
             config.hidden_size, (self.heads + 2 * self.kv_heads) * self.head_dim, bias=False, device=device, dtype=dtype

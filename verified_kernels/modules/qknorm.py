@@ -13,7 +13,7 @@ from ..operator import Operator
 from . import rows
 from .attention import attend, cache_of
 from .operators import operator
-from .rotary import from_pairs, table, to_pairs
+from .rotary import from_pairs, head_dim_of, table, to_pairs
 
 HEAD_DIM = 128
 """Of the kernel, whose tiles hold whole heads."""
@@ -33,7 +33,7 @@ class QKNormRoPE(nn.Module):
     def __init__(self, config: Any, device: Any = None, dtype: torch.dtype | None = None):
         super().__init__()
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
-        self.head_dim = getattr(config, "head_dim", None) or config.hidden_size // self.heads
+        self.head_dim = head_dim_of(config)
         self.eps = config.rms_norm_eps
         how = {"device": device, "dtype": dtype}
         self.q_weight = nn.Linear(config.hidden_size, self.heads * self.head_dim, bias=False, **how).weight

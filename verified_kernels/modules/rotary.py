@@ -7,6 +7,8 @@ both leaves as they are.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ..errors import RegistryError
@@ -18,6 +20,18 @@ def check_heads(what: str, length: int, head_dim: int) -> None:
         raise RegistryError(
             f"{what}, which do not divide into heads of {head_dim}; pass the model's head_dim, an even number"
         )
+
+
+def head_dim_of(config: Any) -> int:
+    """A configuration's width of a head. Raises ValueError where heads do not share keys evenly, or have no pairs."""
+    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // max(heads, 1)
+    if kv_heads < 1 or heads < 1 or heads % kv_heads or head_dim < 2 or head_dim % 2:
+        raise ValueError(
+            f"{heads} heads of {head_dim} columns over {kv_heads} of keys and values; give a multiple of the latter, "
+            "and an even head_dim"
+        )
+    return head_dim
 
 
 def to_pairs(rows: torch.Tensor, head_dim: int) -> torch.Tensor:

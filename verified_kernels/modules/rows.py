@@ -13,6 +13,7 @@ import torch
 
 from ...templates.rows import row_kernel
 from .. import inductor
+from ..errors import InputError
 
 NAMESPACE = "codasmith_rows"
 _library = torch.library.Library(NAMESPACE, "FRAGMENT")
@@ -91,7 +92,11 @@ def qknorm_unrotate(dy: torch.Tensor, q: torch.Tensor, gamma: torch.Tensor, tabl
 
 @_operator("norm_scale(Tensor x, Tensor gamma, float eps) -> (Tensor, Tensor)")
 def norm_scale(x: torch.Tensor, gamma: torch.Tensor, eps: float) -> Two:
-    """x * gamma and rsqrt(mean of x^2 + eps) in float32. x [M, N], gamma [N]."""
+    """x * gamma and rsqrt(mean of x^2 + eps) in float32. x [M, N], gamma [N]. Raises InputError for other widths."""
+    if gamma.shape != x.shape[1:]:
+        raise InputError(
+            f"x is {x.shape[-1]} wide, and the norm's weight has shape {list(gamma.shape)}; give both the same width"
+        )
     kernel = row_kernel("rms_scale")
     if not x.is_cuda:
         return _narrow(kernel.meaning(x, gamma, eps))

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ...tasks.layout import interleave
+from ..errors import InputError
 from . import rows as row_kernels
 from .operators import operator, trained_in, training
 
@@ -78,6 +79,8 @@ class RMSNormSwiGLUMLP(SwiGLUMLP):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., hidden] to the same shape and dtype."""
         weight = self.norm.weight
+        if x.shape[-1:] != weight.shape:
+            raise InputError(f"x has shape {list(x.shape)}; give it [..., {weight.shape[0]}]")
         if training(self._trained_in, x, weight, self.gate_up_weight, self.down_proj.weight):
             trained = self._trained(self.norm(x))
             if trained is not None:
