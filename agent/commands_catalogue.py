@@ -124,11 +124,6 @@ def list_kernels(
         from .. import verified_kernels
 
         listings, problems = verified_kernels.list_entries(task), verified_kernels.problems(task)
-        if task is not None and not listings and not problems:
-            from ..tasks import catalogue
-
-            if task not in catalogue():
-                verified_kernels.describe(task)  # raises: nothing is called so, with what is meant perhaps
         for problem in problems:
             voice.progress.say(problem, "yellow")
         rows = [listing.model_dump(mode="json") for listing in listings]
