@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import threading
 import time
 from collections import Counter
@@ -19,6 +20,9 @@ from codasmith.gate.pipeline import Evaluation
 from codasmith.gate.verdict import Tier, Verdict
 from codasmith.tasks import ProgramTask, Task, TaskError, catalogue, load_task, scaled_epilogue
 from codasmith.tasks.scaled import SUFFIX
+
+sys.path.insert(0, str(Path(__file__).parent))
+from out_file import out_file
 
 HAND_WRITTEN = Path(verified_kernels.__file__).parent / "hand_written"
 
@@ -33,7 +37,7 @@ def main() -> None:
         "--source", type=Path, default=HAND_WRITTEN, help="folder of candidates, TASK.py and cutedsl/TASK.py"
     )
     parser.add_argument("--store", type=Path, help="where to keep what passes; nothing is kept without it")
-    parser.add_argument("--out", type=Path, help="JSON lines, one verdict a line")
+    parser.add_argument("--out", type=out_file, help="JSON lines, one verdict a line")
     parser.add_argument("--author", default="hand-written")
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--compile-only", action="store_true")
