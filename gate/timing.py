@@ -180,6 +180,7 @@ def _race(
     sample = Sample(sets)
     turns = 0
     empties: dict[str, list[float]] = {}
+    others = nvml.others(_own(referee))
 
     def after(name: str) -> None:
         nonlocal turns
@@ -209,7 +210,7 @@ def _race(
         trusted=dict.fromkeys(["kernel", *(n for n in contestants if BARE in n)], known) if known else None,
         empties=empties,
     )
-    _held_up(workload, empties["eager"], nvml.others(_own(referee)))
+    _held_up(workload, empties["eager"], sorted({*others, *nvml.others(_own(referee))}))
     sample.judge(job, workload)
     return _together(job.task, measured)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..gate.verdict import Verdict, key_of
+from ..gate.verdict import Verdict
 from ..tasks import Task, text_of
 from ..templates import ABI
 from .errors import AdmissionError
@@ -64,7 +64,7 @@ def admit(
         tier=evaluation.tier,
         author=_author(author),
         numerics=numerics_of(verdict),
-        domain=domain_of(task, objects),
+        domain=domain_of(task),
         files={name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()},
         evidence=(evidence,),
     )
@@ -130,13 +130,13 @@ def _pack(evaluation: Evaluation) -> tuple[tuple[CompiledObject, ...], dict[str,
     return tuple(objects), packed
 
 
-def domain_of(task: Task, objects: tuple[CompiledObject, ...]) -> str:
+def domain_of(task: Task) -> str:
     """Where the kernel may be used, in words."""
     inputs = "; ".join(f"{name} {tensor}" for name, tensor in task.tensors.items())
     products = ", ".join(str(part.gemm) for part in task.parts.values())
     return (
         f"{products} with {inputs}; contiguous tensors on one Hopper GPU (compute capability 9.0), rows of matrices "
-        f"in multiples of 16 bytes; schedules {', '.join(key_of(o.stage, o.schedule) for o in objects)}"
+        "in multiples of 16 bytes"
     )
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import difflib
 import os
-import warnings
 from pathlib import Path
 
 from ..tasks import ProgramTask, Task, TaskError, load_task, shipped, shipped_task
 from ..templates import ABI
-from .errors import FallbackWarning, RegistryError, UnknownKernel
+from .errors import RegistryError, UnknownKernel, warn
 from .operator import Operator, register
 from .runner import Runner
 from .store import TASK, Entry, scan
@@ -36,7 +35,7 @@ def load(name: str | Path | Task, strict: bool = False, *, batch_invariant: bool
     if not entries:
         if strict or batch_invariant:
             raise RegistryError(missing)
-        warnings.warn(f"{missing}; the operator runs the reference", FallbackWarning, stacklevel=2)
+        warn(f"{missing}; the operator runs the reference")
     runner = Runner(task, tuple(entries), strict=strict, batch_invariant=batch_invariant, missing=missing)
     runner.twin = _twin(task, strict, batch_invariant) if entries else None
     variant = f"_{pin}" * bool(pin) + "_strict" * strict + "_batch_invariant" * batch_invariant
@@ -71,7 +70,7 @@ def usable(task: Task, pin: str = "") -> tuple[list[Entry], str]:
     """The entries that answer this very task, best first; and why there are none. Warns of damaged ones."""
     entries, problems = scan(task.name)
     for problem in problems:
-        warnings.warn(f"skipped an entry: {problem}", FallbackWarning, stacklevel=3)
+        warn(f"skipped an entry: {problem}")
     good = [e for e in entries if e.record.digest.startswith(pin) and not stale(e, task)]
     if good:
         return good, ""

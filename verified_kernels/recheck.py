@@ -12,7 +12,6 @@ import json
 import math
 import os
 import re
-import warnings
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from filelock import FileLock, Timeout
 
 from ..tasks import Task, Workload, draw
 from . import cache as libraries
-from .errors import FallbackWarning
+from .errors import warn
 from .record import CompiledObject, Evidence
 from .store import Entry, now
 
@@ -91,7 +90,7 @@ def _settled(
         marker.unlink()
         return _settled(marker, kernel, task, entry, compiled, evidence, device, here)
     if reason:
-        warnings.warn(reason, FallbackWarning, stacklevel=2)
+        warn(reason)
     return reason
 
 

@@ -7,7 +7,6 @@ repeated call costs a lookup and a launch.  Nothing here waits for the GPU.
 from __future__ import annotations
 
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -23,7 +22,7 @@ from ..templates.signature import Signature
 from . import cache as libraries
 from . import choice, recheck, unfused
 from .assembly import Assembled, joined, whole
-from .errors import FallbackWarning, OutsideDomain, RegistryError
+from .errors import OutsideDomain, RegistryError, warn
 from .plan import Fresh, Kernel, Plan, returned
 from .rebuild import possible, rebuilt
 from .record import CompiledObject, Evidence, Measure
@@ -262,7 +261,7 @@ class Runner:
         except (RegistryError, OSError, ImportError, AttributeError, RuntimeError):
             return None  # the first reason is the one to tell
         seconds = time.monotonic() - begun
-        warnings.warn(f"{why}; compiled anew in {seconds:.1f} s and checked", FallbackWarning, stacklevel=2)
+        warn(f"{why}; compiled anew in {seconds:.1f} s and checked")
         return kernel
 
     def _load(self, entry: Entry, compiled: CompiledObject) -> Kernel:
@@ -280,7 +279,7 @@ class Runner:
             raise OutsideDomain(f"{self.task.name}: {reason} (the reference promises no batch invariance)")
         if not self._warned:
             self._warned = True
-            warnings.warn(f"{self.task.name} runs its unfused reference: {reason}", FallbackWarning, stacklevel=2)
+            warn(f"{self.task.name} runs its unfused reference: {reason}")
 
 
 def _no_hopper(device: torch.device) -> str | None:

@@ -302,8 +302,11 @@ def test_outside_its_domain_it_warns_once_and_strict_raises(sample, evaluation):
     admit(evaluation(task), task, author="x")
     values = values_of(task)
     op = load(task)
-    with pytest.warns(FallbackWarning, match=r"sample_select runs its unfused reference: the tensors are on cpu"):
+    with pytest.warns(
+        FallbackWarning, match=r"sample_select runs its unfused reference: the tensors are on cpu"
+    ) as told:
         result = op(*values)
+    assert [w.filename for w in told] == [__file__]  # the user's line, not the operator's own
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert torch.equal(op(*values_of(task)), result)

@@ -138,7 +138,7 @@ def test_an_entry_holds_an_object_for_each_stage_and_schedule(homes):
         **{f"{stage}.{SECOND.name}": 0.75 for stage in ("up", "down")},
     }
     assert {"kernel.py", "task.py", "graphs.json"} == set(record.files)
-    assert "x @ w_up.T, o @ w_down.T" in record.domain and "down.128x256-coop-2x1" in record.domain
+    assert "x @ w_up.T, o @ w_down.T" in record.domain and "schedules" not in record.domain
     assert entry.library(record.objects[0]).startswith(b"\x7fELF")
 
 
