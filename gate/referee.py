@@ -25,6 +25,7 @@ from .arena import Arena
 from .job import Job, NotAlone, Object, Refused
 from .machine import environment
 from .pipe import Child, ChildFailed
+from .remedies import BY_CODE
 from .runners import LAUNCH_S, LIMIT_S, Runners
 from .stopwatch import Asking, asking
 from .verdict import Finding, StageResult
@@ -138,6 +139,7 @@ class Referee:
 
 def _failed(names: tuple[str, ...], finding: Finding, note: str = "") -> StageResult:
     stage = "guards" if "guards" in names and finding.code.startswith("guard-") else names[0]
+    finding = finding.model_copy(update={"remedy": finding.remedy or BY_CODE.get(finding.code, "")})
     return StageResult.model_validate({"stage": stage, "outcome": "failed", "finding": finding, "note": note})
 
 

@@ -1,4 +1,5 @@
-"""What to do about an output that is wrong in a known way: one sentence for each phrase of `patterns`."""
+"""What to do about an output that is wrong in a known way, one sentence for each phrase of `patterns`; and about what
+only a GPU shows, by the finding's code."""
 
 from __future__ import annotations
 
@@ -37,6 +38,34 @@ _TABLE: tuple[tuple[str, str], ...] = (
         "pack(even, odd) where the output is full width.",
     ),
 )
+
+BY_CODE = {
+    "guard-run-to-run": (
+        "The same inputs must give the same bits: no atomics, no order of additions that depends on who comes first, "
+        "nothing read that the kernel itself has not been given."
+    ),
+    "guard-out-of-bounds": (
+        "Write the declared outputs alone, and of those only the rows and columns that exist: the last tile is ragged."
+    ),
+    "guard-input-changed": "Inputs are read only; an output that accumulates is the only one that is also an input.",
+    "guard-insensitive": (
+        "Give each operand its effect: a constant, a saved result or a branch that leaves it out is not the task."
+    ),
+    "timed-output-wrong": (
+        "Do all of the work in every call: nothing may be kept from one to the next, and nothing left to be done "
+        "after it."
+    ),
+    "timed-input-changed": "Inputs are read only, in every call.",
+    "below-roofline": "Do all of the work in every call, and between its start and its end.",
+    "runner-hung": (
+        "Let nothing in an epilogue wait for other threads: no sync_threads, no barrier, no loop whose end depends on "
+        "values."
+    ),
+    "illegal-access": (
+        "Hold coordinates against the sizes before anything is loaded or stored: the last tile of a row or column is "
+        "ragged."
+    ),
+}
 
 
 def remedy(name: str, pattern: str) -> str:

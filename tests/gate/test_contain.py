@@ -16,8 +16,9 @@ from codasmith.gate import contain, referee, runners
 from codasmith.gate.job import NotAlone
 from codasmith.gate.pipe import ChildFailed
 from codasmith.gate.referee import RunnerLost, judge_twice
+from codasmith.gate.remedies import BY_CODE
 from codasmith.gate.runners import Runners
-from codasmith.gate.verdict import StageResult
+from codasmith.gate.verdict import Finding, StageResult
 from codasmith.templates import landlock, sandbox, syscalls
 
 whole = pytest.mark.skipif(
@@ -241,6 +242,7 @@ def test_a_runner_that_is_lost_twice_is(jobs, error, code):
     stages = judge_twice(Judge(error, error), {"tier": "cutedsl"}, jobs[1])
     assert [s.outcome for s in stages] == ["passed", "failed"]
     assert stages[-1].stage == "numerics" and stages[-1].finding.code == code
+    assert stages[-1].finding.remedy == BY_CODE.get(code, "")
 
 
 def test_where_others_held_the_gpu_it_is_judged_once_more_and_never_the_candidates_fault(jobs):
@@ -256,6 +258,16 @@ def test_where_others_held_the_gpu_it_is_judged_once_more_and_never_the_candidat
 def test_a_gpu_without_memory_is_never_the_candidates_fault(jobs):
     with pytest.raises(RunnerLost):
         judge_twice(Judge(MEMORY, MEMORY), {"tier": "closed"}, jobs[1])
+
+
+@pytest.mark.parametrize("code", BY_CODE)
+def test_what_only_a_gpu_shows_comes_with_a_remedy(code):
+    sources = "".join(path.read_text() for path in Path(referee.__file__).parent.glob("*.py"))
+    assert sources.count(f'"{code}"') >= 2  # raised somewhere, beside the table
+    finding = referee._failed(("numerics", "guards"), Finding(code=code, message="It is so.")).finding
+    assert str(finding) == f"It is so. {BY_CODE[code]}"
+    own = Finding(code=code, message="It is so.", remedy="Do this.")
+    assert referee._failed(("timing",), own).finding.remedy == "Do this."
 
 
 def test_a_runner_that_does_not_start_is_never_the_candidates_fault():
