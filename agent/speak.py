@@ -15,7 +15,7 @@ import typer.core
 from rich.console import Console
 from rich.markup import escape
 
-from .errors import FULL, INTERRUPTED, USER_MISTAKE, AgentError, cannot_write
+from .errors import FULL, INTERRUPTED, MACHINE_CANNOT, USER_MISTAKE, AgentError, cannot_write
 from .progress import Progress
 
 _NOT_THERE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG)
@@ -131,4 +131,5 @@ def _known(error: Exception) -> int | None:
     if isinstance(error, ModelError):
         return model_exit_code(error.kind)
     names = {kind.__name__ for kind in type(error).__mro__}  # by name: their modules import torch
-    return USER_MISTAKE if names & {"TaskError", "RegistryError"} else None
+    full = getattr(error.__context__, "errno", None) in FULL  # what it was told by
+    return (MACHINE_CANNOT if full else USER_MISTAKE) if names & {"TaskError", "RegistryError"} else None

@@ -1,6 +1,7 @@
 """What a disk or a place refuses is one sentence, and code 3 where there is no space."""
 
 import errno
+import importlib
 import json
 import os
 import subprocess
@@ -53,6 +54,20 @@ def test_what_is_no_refusal_of_the_disk_stays_a_fault_of_ours():
     for fault in (OSError(errno.EBADF, "Bad file descriptor"), FileNotFoundError(errno.ENOENT, "No such file", "x")):
         with pytest.raises(OSError, match=r"Bad file|No such file"), speaking():
             raise fault
+
+
+@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, 3), (errno.EACCES, 2)])
+def test_an_export_without_room_ends_as_other_commands_do(number, code, monkeypatch, tmp_path, capsys):
+    from codasmith.agent.cli import main
+
+    def refused(*_):
+        raise OSError(number, os.strerror(number), "x")
+
+    monkeypatch.setattr(importlib.import_module("codasmith.verified_kernels.export"), "_write", refused)
+    monkeypatch.setattr(sys, "argv", ["codasmith", "kernels", "export", "linear_bias", "--to", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code and f"cannot be written ({os.strerror(number)})" in capsys.readouterr().err
 
 
 def test_letters_that_the_locale_lacks_end_nothing():
