@@ -122,6 +122,7 @@ def _from_catalogue(name: str) -> Task:
     if found := tasks.get(name) or _scaled(name):
         return found
     near = difflib.get_close_matches(name, tasks, n=2)
+    near = [f"{name}.py, which is here"] if Path(f"{name}.py").is_file() else near
     hint = f"did you mean {' or '.join(near)}?" if near else "its names: codasmith tasks list"
     raise TaskError(f"there is no task {name!r} in the catalogue; name one, or a path that ends in .py ({hint})")
 
