@@ -59,9 +59,7 @@ def test_typo_suggests_the_nearest_name():
 def test_a_name_without_the_ending_of_a_file_that_is_here_is_told_of_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_task.py").write_text("")
-    with pytest.raises(
-        TaskError, match=r"no task 'my_task' .*did you mean my_task\.py, which is here\?"
-    ):
+    with pytest.raises(TaskError, match=r"no task 'my_task' .*did you mean my_task\.py, which is here\?"):
         load_task("my_task")
 
 
