@@ -63,7 +63,7 @@ def show_task(task: TaskArgument, as_json: JsonOption = False) -> None:
             "domain": _domain(found),
             "storages": found.storages,
             "fp8": found.fp8,
-            "with_fp8_operands": "" if found.fp8 or why_not(found) else found.name + SUFFIX,
+            "with_fp8_operands": "" if why_not(found) else found.name + SUFFIX,
             "workloads": [w.label for w in found.workloads()],
             "reference": found.source,
         }

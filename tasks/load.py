@@ -118,10 +118,9 @@ def _is_path(text: str) -> bool:
 
 
 def _from_catalogue(name: str) -> Task:
-    tasks = shipped()
-    if found := tasks.get(name) or _scaled(name):
+    if found := shipped_task(name):
         return found
-    near = difflib.get_close_matches(name, tasks, n=2)
+    near = difflib.get_close_matches(name, shipped(), n=2)
     near = [f"{name}.py, which is here"] if Path(f"{name}.py").is_file() else near
     hint = f"did you mean {' or '.join(near)}?" if near else "its names: codasmith tasks list"
     raise TaskError(f"there is no task {name!r} in the catalogue; name one, or a path that ends in .py ({hint})")

@@ -45,9 +45,10 @@ def scaled(task: Task) -> Task:
     """The task with fp8 operands. Raises TaskError, in one sentence, where there is none."""
     name = task.name + SUFFIX
     if why := why_not(task):
-        raise TaskError(f"there is no task {name!r}: {why}")
+        raise _none(task, why)
     file, text = _file(task.path, name), _text(task)
     module = ModuleType(f"_codasmith{SUFFIX}_{name}")
+    module.__file__ = str(task.path)
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # where its source is looked for
     sys.modules[module.__name__] = module
     exec(compile(text, file, "exec", dont_inherit=True), module.__dict__)
@@ -74,10 +75,14 @@ def scaled_epilogue(source: str, task: Task) -> str:
 
 def _text(task: Task) -> str:
     """The file of the task with fp8 operands, from the task's own: its imports, its constants and its helpers."""
+    tree, name = syntax_tree(text_of(task)), task.reference.__name__
+    own = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name), None)
+    if own is None:
+        raise _none(task, "its reference is no function that stands at the top of its file")
     parts = []
-    for node in syntax_tree(text_of(task)).body:
-        if isinstance(node, ast.FunctionDef) and node.name == task.reference.__name__:
-            parts.append(_declaration(task, node.decorator_list) + _reference(task, node))
+    for node in tree.body:
+        if node is own:
+            parts.append(_declaration(task, own.decorator_list) + _reference(task, own))
         elif not isinstance(node, ast.FunctionDef) or not any(map(_is_task, node.decorator_list)):
             parts.append(ast.unparse(ast.Module([node], [])))  # so that a docstring looks like one
     return "\n\n".join(parts) + "\n"
@@ -85,19 +90,20 @@ def _text(task: Task) -> str:
 
 def _declaration(task: Task, decorators: list[ast.expr]) -> str:
     """The decorator, a line an argument, with the scales after the operands."""
-    (call,) = (d for d in decorators if _is_task(d))
-    assert isinstance(call, ast.Call)
+    call = next((d for d in decorators if isinstance(d, ast.Call) and _is_task(d)), None)
+    if call is None or any(k.arg is None for k in call.keywords):
+        raise _none(task, "its declaration is not written out as @task(name=value, ...) on its reference")
+    taken_by = dict(zip((task.gemm.a, task.gemm.b), scales(task), strict=True))
     values: dict[str | None, str] = {}
     for keyword in call.keywords:
         values[keyword.arg] = ast.unparse(keyword.value)
-        for operand, scale in zip((task.gemm.a, task.gemm.b), scales(task), strict=True):
-            if keyword.arg == operand:
-                tensor = task.tensors[operand]
-                layout = f"layout={tensor.layout!r}, " * bool(tensor.layout)
-                values[scale] = f"Tensor({str(tensor.dimensions[0])!r}, 'f32', {layout}low=0.5, high=1.5)"
+        if keyword.arg in taken_by:
+            tensor = task.tensors[keyword.arg]
+            layout = f"layout={tensor.layout!r}, " * bool(tensor.layout)
+            values[taken_by[keyword.arg]] = f"Tensor({str(tensor.dimensions[0])!r}, 'f32', {layout}low=0.5, high=1.5)"
     if "name" in values:
         values["name"] = repr(task.name + SUFFIX)
-    values["fp8"] = repr(dict(zip((task.gemm.a, task.gemm.b), scales(task), strict=True)))
+    values["fp8"] = repr(taken_by)
     arguments = "".join(f"    {name}={value},\n" for name, value in values.items())
     return f"@{ast.unparse(call.func)}(\n{arguments})\n"
 
@@ -116,11 +122,10 @@ def _reference(task: Task, node: ast.FunctionDef) -> str:
 
     body = Scale().visit(node)
     if len(found) != 1:
-        raise TaskError(
-            f"there is no task {task.name + SUFFIX!r}: the reference of {task.name} says {task.gemm} "
-            f"{len(found)} times, and once is wanted"
-        )
+        raise _none(task, f"the reference of {task.name} says {task.gemm} {len(found)} times, and once is wanted")
     names = [argument.arg for argument in body.args.args]
+    if not {task.gemm.a, task.gemm.b} <= {*names}:
+        raise _none(task, f"{task.gemm.a} and {task.gemm.b} are not among the plain parameters of its reference")
     after = max(names.index(task.gemm.a), names.index(task.gemm.b)) + 1
     body.args.args[after:after] = [ast.arg(a), ast.arg(b)]
     body.name, body.decorator_list = node.name + SUFFIX, []
@@ -132,6 +137,10 @@ def _reference(task: Task, node: ast.FunctionDef) -> str:
 def _after_docstring(function: ast.FunctionDef, statement: str) -> None:
     start = int(ast.get_docstring(function) is not None)
     function.body[start:start] = ast.parse(statement).body
+
+
+def _none(task: Task, why: str) -> TaskError:
+    return TaskError(f"there is no task {task.name + SUFFIX!r}: {why}")
 
 
 def _is_task(decorator: ast.expr) -> bool:

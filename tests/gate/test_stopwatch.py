@@ -136,7 +136,7 @@ def test_an_interval_that_was_made_narrow_still_holds_the_truth():
             values += [dice.gauss(1.0, 0.012) for _ in range(4)]
         found = ratio(values, [1.0] * len(values), draws=300)
         held += found.low <= 1.0 <= found.high
-    assert held >= 0.87 * 200  # 92 % in the long run
+    assert held >= 0.87 * 200
 
 
 def test_every_turn_is_prepared_and_looked_at_and_rounds_are_palindromes(contestant):

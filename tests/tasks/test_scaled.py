@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 import torch
 from codasmith.evals.hand_written import source_for
@@ -109,3 +111,34 @@ def test_a_task_whose_tensor_has_the_name_of_a_scale_has_none(tmp_path):
     )
     with pytest.raises(TaskError, match="second has a tensor called a_scale"):
         scaled(load_task(f"{file}:second"))
+
+
+ODD = {
+    "called": OWN.replace("@task(gemm", "declare = task\n\n\n@declare(gemm", 1),
+    "second": OWN.replace('@task(gemm="a @ b.T", a=', '@task(**{"gemm": "a @ b.T"}, a='),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_declaration_that_is_not_written_out_is_told_of_in_one_sentence(name, tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(ODD[name])
+    with pytest.raises(TaskError, match=rf"no task '{name}_fp8': its declaration is not written out as @task"):
+        load_task(f"{file}:{name}_fp8")
+
+
+def test_a_reference_that_is_no_function_at_the_top_of_its_file_is_told_of_in_one_sentence(tmp_path):
+    file = tmp_path / "own.py"
+    head, _, second = OWN.partition("@task")
+    first = "@task" + second.partition("\n\n\n@task")[0]
+    file.write_text(head + "if True:\n" + textwrap.indent(first, "    "))
+    assert load_task(file).name == "called"
+    with pytest.raises(TaskError, match="its reference is no function that stands at the top of its file"):
+        load_task(f"{file}:called_fp8")
+
+
+def test_parameters_by_keyword_alone_are_told_of_in_one_sentence(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(OWN.replace("def first(a, b)", "def first(*, a, b)"))
+    with pytest.raises(TaskError, match="a and b are not among the plain parameters"):
+        load_task(f"{file}:called_fp8")
