@@ -24,7 +24,7 @@ from .errors import TaskError
 from .inputs import draw
 from .oracle import oracle, unfused
 from .program_task import ProgramTask
-from .scaled import SUFFIX, scaled
+from .scaled import SUFFIX, scaled, why_not
 from .task import Task
 
 # Importing a folder binds its name in the parent package, so it comes before the function of the same name.
@@ -62,9 +62,14 @@ def shipped_task(name: str) -> Task | None:
 
 @cache
 def _scaled(name: str) -> Task | None:
-    """NAME_fp8 of one of the project's own tasks; None if there is none. Raises TaskError where there cannot be one."""
-    base = shipped_task(name.removesuffix(SUFFIX)) if name.endswith(SUFFIX) else None
-    return scaled(base) if base else None
+    """NAME_fp8 of one of the project's own tasks; None if there is none."""
+    base = _base(name)
+    return scaled(base) if base and not why_not(base) else None
+
+
+def _base(name: str) -> Task | None:
+    """NAME of NAME_fp8, where it is one of the project's own tasks."""
+    return shipped_task(name.removesuffix(SUFFIX)) if name.endswith(SUFFIX) else None
 
 
 def _found(package: ModuleType) -> dict[str, Task]:
@@ -120,6 +125,8 @@ def _is_path(text: str) -> bool:
 def _from_catalogue(name: str) -> Task:
     if found := shipped_task(name):
         return found
+    if base := _base(name):
+        return scaled(base)  # which says why there is none
     near = difflib.get_close_matches(name, shipped(), n=2)
     near = [f"{name}.py, which is here"] if Path(f"{name}.py").is_file() else near
     hint = f"did you mean {' or '.join(near)}?" if near else "its names: codasmith tasks list"

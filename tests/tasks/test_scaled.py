@@ -11,6 +11,7 @@ from codasmith.gate.interpret import interpret_stage
 from codasmith.gate.read import read_stage
 from codasmith.tasks import TaskError, catalogue, draw, load_task, oracle, scaled, shipped_task, text_of, unfused
 from codasmith.tasks.scaled import scales, why_not
+from codasmith.verified_kernels import FallbackWarning, UnknownKernel, load
 
 WITH = [name for name, task in catalogue().items() if not why_not(task)]
 OWN = '''"""Two tasks with a helper, one called otherwise than its function."""
@@ -102,6 +103,18 @@ def test_a_users_own_task_has_one_too(tmp_path):
 def test_where_there_is_none_a_sentence_says_why(name, said):
     with pytest.raises(TaskError, match=said):
         load_task(name)
+
+
+def test_a_users_own_task_may_have_a_name_that_no_task_of_the_project_can_have(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(OWN.replace('"called"', '"rmsnorm_swiglu_fp8"'))
+    task = load_task(f"{file}:rmsnorm_swiglu_fp8")
+    assert shipped_task(task.name) is None
+    with pytest.warns(FallbackWarning, match="no admitted kernel answers rmsnorm_swiglu_fp8"):
+        operator = load(task)
+    assert operator.name == f"{file}:rmsnorm_swiglu_fp8"
+    with pytest.raises(UnknownKernel, match="nothing is called 'rmsnorm_swiglu_fp8'"):
+        load("rmsnorm_swiglu_fp8")
 
 
 def test_a_task_whose_tensor_has_the_name_of_a_scale_has_none(tmp_path):
