@@ -8,6 +8,7 @@ the oracle, every cast to a floating-point dtype yields float64.
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from .errors import TaskError
 from .inputs import Inputs
-from .quantise import widened
+from .quantise import as_unfused
 
 if TYPE_CHECKING:
     from .task import Task
@@ -48,12 +49,13 @@ def oracle(task: Task, inputs: Inputs) -> dict[str, torch.Tensor]:
 def unfused(task: Task, inputs: Inputs) -> dict[str, torch.Tensor]:
     """The outputs as the reference computes them in the inputs' own dtypes, rounded to the declared dtypes.
 
-    Operands in fp8 are multiplied as the same numbers in bf16; see `quantise`.
+    Operands in fp8 are multiplied by `torch._scaled_mm` on a GPU, in bf16 elsewhere; see `quantise`.
     Raises TaskError as `oracle` does.
     """
     storage = "fp16" if torch.as_tensor(inputs[task.leading]).dtype == torch.float16 else "bf16"
+    reference, given = as_unfused(task.reference, inputs)
     with torch.no_grad():
-        answer = _answer(task, widened(inputs))
+        answer = _answer(task, given, reference)
     return {name: value.to(task.outputs[name].torch_dtype(storage)) for name, value in answer.items()}
 
 
@@ -72,10 +74,10 @@ def _widen(argument):
     return torch.float64 if narrow else argument
 
 
-def _answer(task: Task, inputs: Inputs) -> dict[str, torch.Tensor]:
+def _answer(task: Task, inputs: Inputs, reference: Callable | None = None) -> dict[str, torch.Tensor]:
     given = {k: v.clone() if k in task.accumulates and isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
     try:
-        answer = task.reference(**given)
+        answer = (reference or task.reference)(**given)
     except torch.OutOfMemoryError:
         raise  # the machine's fault, not the reference's
     except Exception as error:

@@ -5,10 +5,11 @@ magnitude becomes 448, the largest number of e4m3.  An input that takes a scale 
 statistic, say) times the scale, so that outputs stay as large as in 16 bits and biases beside them still matter.
 To an oracle the operands are the numbers that they hold: quantisation is the user's loss and not the kernel's.
 
-A reference multiplies tensors, and torch multiplies no fp8 ones outside `torch._scaled_mm`.  The unfused path's own
-error, a kernel's budget, is that of the reference on the same numbers in bf16, which holds each of them: a float32
-product of exact operands, rounded once, is what `torch._scaled_mm` aims at too, and lacks the loss of the tensor
-core's narrow accumulator, which no kernel should be forgiven.  Its time is another matter, see `multiplied`.
+A reference multiplies tensors, and torch multiplies no fp8 ones outside `torch._scaled_mm`, which is the unfused
+path: without fast accumulation, so that the tensor core's sums, of 14 bits, are added in float32 after every 128 terms
+as our kernels add theirs.  What is lost within 128 terms, no kernel on that tensor core gets back: beside large terms
+that cancel, a small sum is off by what a sigmoid or a clamp then shows.  Without a GPU the same numbers are multiplied
+in bf16, which holds each of them and loses less.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ FP8 = torch.float8_e4m3fn
 _LARGEST = 448.0
 _WHOLE = 2.0**-4
 """The scale of small whole numbers, which stay exact."""
+_COLUMNS = 16
+"""`torch._scaled_mm` takes multiples of so many."""
 _PRODUCTS = {torch.matmul, torch.mm, torch.Tensor.matmul, torch.Tensor.mm, torch.Tensor.__matmul__}
 
 
@@ -59,8 +63,24 @@ class _Scaled(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in _PRODUCTS and args[0].dtype == FP8:
-            return torch._scaled_mm(args[0], args[1], self.one, self.one, out_dtype=torch.bfloat16)
+            columns = args[1].shape[1]
+            product = torch._scaled_mm(args[0], _even(args[1]), self.one, self.one, out_dtype=torch.bfloat16)
+            return product if columns == product.shape[1] else product[:, :columns].contiguous()
         return func(*args, **(kwargs or {}))
+
+
+def _even(b: torch.Tensor) -> torch.Tensor:
+    """With columns of zeros behind it, such that `torch._scaled_mm` takes as many."""
+    behind = -b.shape[1] % _COLUMNS
+    return F.pad(b.t().view(torch.uint8), (0, 0, 0, behind)).view(FP8).t() if behind else b
+
+
+def as_unfused(reference: Callable, inputs: Mapping[str, Any]) -> tuple[Callable, dict[str, Any]]:
+    """What to call for the unfused path, and with what; the reference and the inputs themselves without fp8."""
+    small = [v for v in inputs.values() if isinstance(v, torch.Tensor) and v.dtype == FP8]
+    if small and small[0].is_cuda:
+        return multiplied(reference, torch.ones((), device=small[0].device)), dict(inputs)
+    return reference, widened(inputs)
 
 
 def multiplied(reference: Callable, one: torch.Tensor) -> Callable:

@@ -97,6 +97,14 @@ def test_a_product_of_fp8_tensors_is_scaled_mm_and_compiles_in_one_graph():
     assert torch.equal(expected.bfloat16(), unfused(problem, inputs)["y"])
 
 
+@pytest.mark.parametrize("columns", [8, 16, 40])
+def test_a_product_of_fp8_tensors_has_any_number_of_columns(columns):
+    problem = TASKS["linear_scale_bias"]
+    inputs = draw(problem, Workload(sizes={**SIZES, "N": columns}, storage="fp8", family="integers"))
+    found = multiplied(problem.reference, torch.ones(()))(**inputs)["y"]
+    assert found.is_contiguous() and torch.equal(found.double(), oracle(problem, inputs)["y"])
+
+
 def test_depth_of_fp8_operands_is_a_multiple_of_sixteen():
     problem = TASKS["linear_scale_bias"]
     sizes = {**SIZES, "K": 72}
