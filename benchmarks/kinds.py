@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from codasmith.tasks import ProgramTask, shipped
+from codasmith.tasks.scaled import SUFFIX
 from table import Row, Verdict, admitted, key, recorded
 
 KINDS = {
@@ -63,9 +64,10 @@ def at_the_papers_shapes(verdicts: list[Verdict]) -> list[str]:
     """The tax of the paper's kernels there, by storage dtype and by side."""
     found: dict[str, dict[int, list[Row]]] = {}
     for verdict in verdicts:
-        if verdict["tier"] != "closed" or verdict["task"] not in PAPER:
+        name = verdict["task"].removesuffix(SUFFIX)
+        if verdict["tier"] != "closed" or name not in PAPER:
             continue
-        task = shipped()[verdict["task"]]
+        task = shipped()[name]
         for row in verdict["timing"]["workloads"]:
             m, n, k = (d.size(row["workload"]["sizes"]) for d in (task.m, task.n, task.k))
             if (m, n, k) in papers_shapes(task.name):

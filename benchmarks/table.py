@@ -41,9 +41,8 @@ python benchmarks/table.py benchmarks/results/*-gate.jsonl.xz benchmarks/results
   each recorded as a CUDA graph, so that no host time counts; of a kernel with fp8 operands, the reference with
   `torch._scaled_mm` for its product, cuBLAS's too, and then the pointwise rest in bf16. A dash: not measured.
 - **library**: speed-up over the best function of an installed library that does the whole job (quack's own, cuBLASLt's
-  epilogues), with the fastest of four tiles where it lets one choose; timed beside the kernel admitted then: for
-  `linear_alpha_beta_residual`, `linear_bias`, `linear_bias_gelu`, `linear_swiglu`, `rmsnorm_scale`, `rmsnorm_swiglu`
-  and `swiglu_bwd_pointwise`, before the verdict here.
+  epilogues), with the fastest of four tiles where it lets one choose; timed beside the kernel admitted then, and
+  without the gate's pauses: at the board's power limit, where another schedule may win.
   Liger joins no epilogue to a product but in its cross-entropy, which waits for the host: [using.md](using.md#training)
   has it inside models. coda-kernels is on no package index.
 - \\* marks a baseline that takes more than 1.3 times its own unfused roofline (of several shapes, at most of them):
@@ -53,11 +52,20 @@ python benchmarks/table.py benchmarks/results/*-gate.jsonl.xz benchmarks/results
   took on any workload, ragged ones under every shipped schedule included.
 - Brackets hold bootstrap 95 % intervals over rounds; for several shapes, the geometric means of their ends.
 
-For the kernels of the CODA paper (arXiv 2605.19269), for fp8 operands, for `linear_bias` and `linear_router_sigmoid`,
-and for `linear_col_absmax`, `linear_logprob`, `linear_swiglu_o` and `linear_zloss` in fp16, rounds went on until the
-ratios were sure to a hundredth, or 6 s were over. The other verdicts are of at most 25 rounds, and nearly all of a
-referee that slept while it waited, which could make a tax some 2 % higher
-([trust.md](trust.md#how-the-times-are-taken)).
+Rounds went on until the ratios were sure to a hundredth, or 6 s were over; but 62 of the verdicts are of at most 25
+rounds, and nearly all of them of a referee that slept while it waited, which could make a tax some 2 % higher
+([trust.md](trust.md#how-the-times-are-taken)):
+
+- in bf16 and fp16, `gelu_bwd`, `linear_bias_gelu`, `linear_bias_gelu_tanh`, `linear_bias_rope`, `linear_lse`,
+  `linear_reglu`, `linear_rope_positions`, `linear_row_absmax`, `linear_scale_bias`, `linear_scale_swiglu`,
+  `relu_sq_bwd`, `residual_layernorm_stats`, `rmsnorm_relu_sq`, `sigmoid_gate_bwd`, `softcap_cross_entropy` and
+  `softcap_dlogits`;
+- in bf16 alone, `geglu_bwd`, `layernorm_gelu`, `linear_accumulate`, `linear_adaln`, `linear_alpha_beta_residual`,
+  `linear_bias_relu_sq`, `linear_bias_residual`, `linear_bias_softplus`, `linear_gated_residual`, `linear_logprob`,
+  `linear_lora`, `linear_qknorm`, `linear_qknorm_rope`, `linear_qknorm_rope_q`, `linear_sigmoid`, `linear_silu_gate`,
+  `linear_softcap`, `linear_swiglu_limit`, `linear_swiglu_o`, `moe_down_weighted`, `qkv_qknorm_rope` and its backward,
+  `rmsnorm_geglu`, `rmsnorm_qkv_rope_bwd`, `swiglu_bwd_pointwise`, and `residual_partial_rmsnorm` in CuTeDSL;
+- in fp16 alone, `gelu_bwd_bias_grad`, `linear_clamp`, `linear_geglu_bias` and `swiglu_limit_bwd`.
 
 Shapes: of that paper, M = N = K of 2048, 4096 and 8192 for its kernels (N three times as much for RoPE, and 32768 for
 the cross-entropy), 4096 and 8192 for most others; and layers of Llama 3 8B and 70B, Qwen3 8B, Mistral 7B, Gemma 2 9B,

@@ -166,10 +166,21 @@ def rounds(
 
 def spread(numerator: list[float], denominator: list[float]) -> float:
     """How wide the 95 % interval of `ratio` is, as a share of it, by the ranks of the rounds' ratios: cheap."""
+    low, median, high = _ranked(numerator, denominator)
+    return (high - low) / median
+
+
+def at_most(numerator: list[float], denominator: list[float]) -> float:
+    """Where the 95 % interval of `ratio` ends, by the same ranks."""
+    return _ranked(numerator, denominator)[2]
+
+
+def _ranked(numerator: list[float], denominator: list[float]) -> tuple[float, float, float]:
+    """The interval's lower end, the median and the upper end."""
     ratios = sorted(n / d for n, d in zip(numerator, denominator, strict=True))
     middle, reach = (len(ratios) - 1) / 2, 0.98 * math.sqrt(len(ratios))
     low, high = max(math.floor(middle - reach), 0), min(math.ceil(middle + reach), len(ratios) - 1)
-    return (ratios[high] - ratios[low]) / statistics.median(ratios)
+    return ratios[low], statistics.median(ratios), ratios[high]
 
 
 def ratio(numerator: list[float], denominator: list[float], draws: int = 2000) -> Interval:

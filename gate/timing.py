@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import statistics
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,7 +23,7 @@ from .machine import home
 from .memory import enough_memory
 from .roofline import pointwise_bytes, roofline_ms
 from .sampled import Sample
-from .stopwatch import Interval, Replay, ratio, rounds, spread
+from .stopwatch import Interval, Replay, at_most, ratio, rounds, spread
 from .tune import freshen, prepare, record
 from .verdict import Finding, StageResult
 
@@ -33,7 +34,12 @@ BUDGET_S, PATIENCE_S = 2.0, 6.0
 """What the rounds of one workload may take, and what they may where an interval is wider than NARROW."""
 NARROW = 0.01
 WARM_S = 0.4
-HEATS = 5  # rounds in which the schedules, the bare template's too, race for their place
+HEATS, HEATS_S = 5, 2.0
+"""Rounds in which the schedules, the bare template's too, race for their place, and seconds until which there are more
+where one that seems the fastest may be more than CLOSE slower than another."""
+CLOSE = 0.03
+UNSURE = 0.1
+"""A ratio whose interval is wider than this was taken while something disturbed the GPU, and the verdict says so."""
 CUBLAS, BARE = "cublas", "bare "
 """How contestants of a product are called; in a program with the stage before it."""
 BELOW = 0.97  # of the roofline: less is a broken measurement
@@ -60,6 +66,7 @@ def measure(referee: Referee, job: Job) -> list[StageResult]:
     held = {r for row in rows for r in row["gpu"].get("held_back_by", [])} & nvml.HELD_BACK
     if held:
         warnings.append(f"the board was held back by {', '.join(sorted(held))}")
+    warnings += [found for workload, row in zip(job.timed, rows, strict=True) if (found := _disturbed(workload, row))]
     data = {
         "workloads": rows,
         "summary": summary,
@@ -98,8 +105,11 @@ def _one(referee: Referee, job: Job, workload: Workload, copy_rate: float) -> di
         if i.schedule in job.gated
     }
     bare = {stage: _template(referee, job, stage, sets) for stage in job.task.parts}
+    fields = [list(field) for field in (ours, *bare.values()) if field]
     heats = {**ours, **{name: c for found in bare.values() for name, c in found.items()}}
-    raced = rounds(heats, HEATS, 0.0, before=lambda _: freshen(sets)) if ours else {}
+    raced = rounds(
+        heats, HEATS, 0.0, before=lambda _: freshen(sets), enough=partial(_settled, fields), patience_s=HEATS_S
+    )
     winner = min(ours, key=lambda name: statistics.median(raced[name]))
     contestants: dict[str, tuple[Replay, int]] = {"kernel": ours[winner]}
     for stage, part in job.task.parts.items():
@@ -132,6 +142,15 @@ def _one(referee: Referee, job: Job, workload: Workload, copy_rate: float) -> di
         f"{row[f'over_{best}']['value']:.2f}x {best}",
     )
     return row
+
+
+def _settled(fields: list[list[str]], raced: dict[str, list[float]]) -> bool:
+    """Whether what seems the fastest of each field is surely about as fast as any of it."""
+    for field in fields:
+        fastest = raced[min(field, key=lambda name: statistics.median(raced[name]))]
+        if any(at_most(fastest, raced[name]) > 1 + CLOSE for name in field):
+            return False
+    return True
 
 
 def _template(referee: Referee, job: Job, stage: str, sets: list[BufferSet]) -> dict[str, tuple[Replay, int]]:
@@ -248,6 +267,18 @@ def _row(
         "unfused_roofline_ms": medians[bare_name] + 1e3 * pointwise_bytes(job.task, workload, job.plain) / copy_rate,
         "rounds": len(measured["kernel"]),
     }
+
+
+def _disturbed(workload: Workload, row: dict[str, Any]) -> str:
+    """What to say of ratios that stayed wide; empty where none did."""
+    widths = {key: Interval(**row[key]).width for key in ("tax", "over_eager", "over_compile") if key in row}
+    widest = max(widths, key=lambda key: widths[key])
+    if widths[widest] <= UNSURE:
+        return ""
+    return (
+        f"something disturbed the GPU at {workload.label}: {widest.replace('_', ' ')} is sure to "
+        f"{widths[widest]:.0%} only; judge again when it is quiet"
+    )
 
 
 def _compare_with_compile(

@@ -110,6 +110,49 @@ def test_there_are_more_rounds_where_a_ratio_is_not_sure_to_a_hundredth(bench):
     assert timing.PATIENCE_S < bench.now - begun < 2 * timing.PATIENCE_S and row["rounds"] > 30
 
 
+def test_schedules_race_on_while_something_disturbs_them(bench, monkeypatch):
+    """One that was a fifth slower won where most of the first rounds were disturbed, and its object was kept."""
+    names, dice, turns = ["right", "wrong"], Random(1), collections.Counter()
+    items = [types.SimpleNamespace(schedule=n, key=n, stage="", signature=SIGNATURE) for n in names]
+
+    def record(_, name, item, sets):
+        replay = bench.replay(name.split("-")[0], sets)
+
+        def turn(times):
+            replay(times)
+            turns[name] += bool(times)
+            disturbed = name == "kernel-right" and turns[name] <= 9
+            slower = dice.uniform(0.2, 0.9) if disturbed else 0.2 * (name == "kernel-wrong")
+            bench.now += 1e-3 * times * len(sets) * slower
+
+        return turn
+
+    monkeypatch.setattr(timing, "record", record)
+    tuned = {WORKLOAD.label: dict.fromkeys(names, 1.0)}
+    (row,) = bench.measure(candidate=items, gated=names, tuned=tuned).data["workloads"]
+    assert row["schedule"] == "right" and row["tax"]["value"] == pytest.approx(1.05)
+    assert turns["kernel-wrong"] > 3 + 2 * timing.HEATS
+
+
+def test_a_verdict_says_that_something_disturbed_the_gpu(bench):
+    assert "warning" not in bench.measure().data
+    dice, inner = Random(4), bench.replay
+
+    def disturbed(name, sets):
+        replay = inner(name, sets)
+
+        def turn(times):
+            replay(times)
+            bench.now += 30e-3 * dice.random() if times and name == "eager" else 0.0
+
+        return turn
+
+    bench.replay = disturbed
+    stage = bench.measure(compile_baseline=False)
+    said = f"something disturbed the GPU at {WORKLOAD.label}: over eager is sure to "
+    assert said in stage.data["warning"] and stage.data["warning"] in stage.note
+
+
 def test_what_torch_compile_took_is_kept_and_used_while_the_eager_reference_stands_as_it_did(bench):
     first = bench.measure().data["workloads"][0]
     bench.cost = {name: 1.2 * cost for name, cost in COST.items()}  # a cooler or a warmer board

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from codasmith.tasks import shipped
+from codasmith.tasks import shipped, shipped_task
 
 ROOT = Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("chart", ROOT / "benchmarks" / "chart.py")
@@ -29,7 +29,7 @@ def test_every_shape_is_of_one_kind_by_dtype_and_whether_it_is_a_programs(verdic
     counted = Counter()
     for verdict in verdicts:
         for row in verdict["timing"]["workloads"]:
-            program = shipped()[verdict["task"]].level == 4
+            program = shipped_task(verdict["task"]).level == 4
             counted[row["workload"].get("storage", "bf16") + ", programs" * program] += 1
     kinds = {kind: chart.rows_of(found) for kind, found in chart.by_kind(verdicts).items()}
     assert {kind: len(rows) for kind, rows in kinds.items()} == counted

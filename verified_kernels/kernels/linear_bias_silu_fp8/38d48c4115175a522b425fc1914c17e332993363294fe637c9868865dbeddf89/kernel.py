@@ -1,0 +1,7 @@
+"""Bias, then SiLU."""
+from codasmith.primitives import epilogue, silu
+
+@epilogue
+def linear_bias_silu_fp8(acc, x_scale, w_scale, bias):
+    acc = acc * x_scale * w_scale
+    return {'y': silu(acc + bias)}
