@@ -33,7 +33,7 @@ def run(
     *,
     budget: Budget | None = None,
     tier: Tier = "closed",
-    storage: str = "bf16",
+    storage: str | None = None,
     target_tax: float | None = None,
     target_speedup: float | None = None,
     strategy: str = "refine",
@@ -50,7 +50,7 @@ def run(
     task: a Task, a name of the catalogue, or a path "my_task.py" or "my_tasks.py:one_of_them".
     model: a model or its name, such as "anthropic:NAME"; see codasmith.agent.models.
     storage: "bf16" or "fp16", the dtype of the tensors whose dtype the task leaves open; "fp8", for tasks that say
-        where scales go, that of the product's operands.
+        where scales go, that of the product's operands. By default the task's usual one: fp8 for NAME_fp8, else bf16.
     target_tax, target_speedup, patience: see `stops.Stops`. strategy, width: see `strategies`.
     journal: where the events go; a new file under runs/ by default.
     cpu_only: stop after the stages that need no GPU, and admit nothing.
@@ -66,6 +66,7 @@ def run(
     from ..tasks import load_task  # imports torch, so not before a mistake that needs none to be seen
 
     task = load_task(task) if isinstance(task, str | os.PathLike) else task
+    storage = storage or task.usual_storage
     task.check_storage(storage)
     _check_tier(task, model, tier)
     path = Path(journal) if journal is not None else _new_path(task.name, model.name)

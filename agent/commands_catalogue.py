@@ -64,7 +64,7 @@ def show_task(task: TaskArgument, as_json: JsonOption = False) -> None:
             "storages": found.storages,
             "fp8": found.fp8,
             "with_fp8_operands": "" if why_not(found) else found.name + SUFFIX,
-            "workloads": [w.label for w in found.workloads()],
+            "workloads": [w.label for w in found.workloads(found.usual_storage)],
             "reference": found.source,
         }
         voice.answer(document, lambda console: _show_task(console, found, document))
@@ -74,7 +74,8 @@ def _domain(task: Task) -> dict[str, int]:
     """By symbol, of what a legal size is a multiple; every size is at least that."""
     from ..tasks.domain import symbol_step
 
-    return {s: math.lcm(*(symbol_step(part, s) for part in task.parts.values())) for s in task.symbols}
+    storage, parts = task.usual_storage, task.parts.values()
+    return {s: math.lcm(*(symbol_step(part, s, storage) for part in parts)) for s in task.symbols}
 
 
 def _products(task: Task) -> str:

@@ -28,7 +28,7 @@ def check(
     task: TaskArgument,
     candidate: CandidateArgument,
     tier: TierOption = TierName.closed,
-    storage: StorageOption = StorageName.bf16,
+    storage: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Put one file through the stages that need no GPU: read, interpret, compile."""
@@ -39,7 +39,7 @@ def verify(
     task: TaskArgument,
     candidate: CandidateArgument,
     tier: TierOption = TierName.closed,
-    storage: StorageOption = StorageName.bf16,
+    storage: StorageOption = None,
     admit: Annotated[
         bool, typer.Option("--admit", help="Keep the kernel in your store, as hand-written, if it passes.")
     ] = False,
@@ -58,7 +58,7 @@ def _judge(
     task: str,
     candidate: Path,
     tier: TierName,
-    storage: StorageName,
+    storage: StorageName | None,
     as_json: bool,
     *,
     cpu_only: bool,
@@ -72,7 +72,8 @@ def _judge(
         from . import report
 
         problem = load_task(task)
-        problem.check_storage(storage.value)
+        stored = storage.value if storage else problem.usual_storage
+        problem.check_storage(stored)
         if not cpu_only and not gate.has_gpu():
             raise MachineCannot(
                 "there is no Hopper GPU here, so the candidate cannot be verified; "
@@ -83,7 +84,7 @@ def _judge(
                 problem,
                 source,
                 tier=tier.value,
-                storage=storage.value,
+                storage=stored,
                 cpu_only=cpu_only,
                 progress=voice.progress.stage,
             )

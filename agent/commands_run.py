@@ -49,8 +49,12 @@ TaskArgument = Annotated[
 ]
 TierOption = Annotated[TierName, typer.Option("--tier", help="closed: read, never run. cutedsl: a module of its own.")]
 StorageOption = Annotated[
-    StorageName,
-    typer.Option("--storage", help="Dtype of the tensors that the task leaves open; fp8: of the product's operands."),
+    StorageName | None,
+    typer.Option(
+        "--storage",
+        help="Dtype of the tensors that the task leaves open; fp8: of the product's operands. By default fp8 for "
+        "NAME_fp8, and bf16 for others.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
 CpuOption = Annotated[bool, typer.Option("--cpu-only", help="Only the stages that need no GPU; nothing is admitted.")]
@@ -120,7 +124,7 @@ def run(
     ] = None,
     patience: Patience = None,
     tier: TierOption = TierName.closed,
-    storage: StorageOption = StorageName.bf16,
+    storage: StorageOption = None,
     base_url: BaseUrl = None,
     key_env: KeyEnv = None,
     api: Api = None,
@@ -146,7 +150,7 @@ def run(
             model,
             budget=Budget(attempts, tokens, dollars, minutes, gpu_seconds),
             tier=tier.value,
-            storage=storage.value,
+            storage=storage and storage.value,
             target_tax=target_tax,
             target_speedup=target_speedup,
             strategy=strategy.value,

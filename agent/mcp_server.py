@@ -51,13 +51,14 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
             return known[name]
         raise ToolError(f"there is no task {one_line(name)!r} here; list_tasks says which there are")
 
-    def judge(task: str, source: str, tier: TierName, storage: StorageName, *, cpu_only: bool) -> Any:
+    def judge(task: str, source: str, tier: TierName, storage: StorageName | None, *, cpu_only: bool) -> Any:
         found = find(task)
+        storage = storage or found.usual_storage
         found.check_storage(storage)
         with one_at_a_time:
             return gate.evaluate(found, source, tier=tier, storage=storage, cpu_only=cpu_only)
 
-    def judge_on_gpu(task: str, source: str, tier: TierName, storage: StorageName) -> Any:
+    def judge_on_gpu(task: str, source: str, tier: TierName, storage: StorageName | None) -> Any:
         find(task)
         if not gate.has_gpu():
             raise ToolError("there is no Hopper GPU here; check runs the stages that need none")
@@ -90,7 +91,7 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
         return _anticipated(lambda: system_text(find(task), tier, asked=False))
 
     @server.tool()
-    def check(task: str, source: str, tier: TierName = "closed", storage: StorageName = "bf16") -> dict[str, Any]:
+    def check(task: str, source: str, tier: TierName = "closed", storage: StorageName | None = None) -> dict[str, Any]:
         """Judge a candidate by the stages that need no GPU: read, interpret, compile. Nothing is kept.
 
         source: the whole candidate file.
@@ -100,7 +101,9 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
         return _answer(evaluation.verdict, source, find(task))
 
     @server.tool()
-    def evaluate(task: str, source: str, tier: TierName = "closed", storage: StorageName = "bf16") -> dict[str, Any]:
+    def evaluate(
+        task: str, source: str, tier: TierName = "closed", storage: StorageName | None = None
+    ) -> dict[str, Any]:
         """Judge a candidate by the whole gate on a Hopper GPU, and measure its tax. Nothing is kept.
 
         Returns as check does, with status "passed" or "refused", and tax (1.00 is the ideal).
@@ -110,7 +113,7 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
 
     @server.tool()
     def submit(
-        task: str, source: str, ctx: Context, tier: TierName = "closed", storage: StorageName = "bf16"
+        task: str, source: str, ctx: Context, tier: TierName = "closed", storage: StorageName | None = None
     ) -> dict[str, Any]:
         """Judge a candidate by the whole gate and keep it in the registry if it passes.
 

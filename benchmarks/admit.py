@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument(
         "tasks", nargs="*", help="names of the catalogue, TASK:cutedsl for the open tier; all by default"
     )
-    parser.add_argument("--storage", nargs="+", default=["bf16"], choices=["bf16", "fp16", "fp8"])
+    parser.add_argument("--storage", nargs="+", default=[], choices=["bf16", "fp16", "fp8"])
     parser.add_argument(
         "--source", type=Path, default=HAND_WRITTEN, help="folder of candidates, TASK.py and cutedsl/TASK.py"
     )
@@ -71,7 +71,7 @@ def _judge(options: argparse.Namespace) -> None:
     held: list[Evaluation] = []
     for name in options.tasks or sorted(catalogue()):
         task, tier, source = _candidate(name, options)
-        for storage in options.storage:
+        for storage in options.storage or [task.usual_storage]:
             if time.monotonic() - started > options.limit_s:
                 print(f"{name} {storage}: not started, the time is up", flush=True)
                 continue
@@ -136,7 +136,7 @@ def _compile_ahead(options: argparse.Namespace, enough: threading.Event) -> None
     """Compile what comes next while the GPU is busy, until it is enough; objects are found again by content."""
     for name in options.tasks or sorted(catalogue()):
         task, tier, source = _candidate(name, options)
-        for storage in options.storage:
+        for storage in options.storage or [task.usual_storage]:
             if enough.is_set():
                 return
             gate.check(task, source, tier=tier, storage=storage)

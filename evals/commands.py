@@ -69,7 +69,7 @@ def evaluate(
     tier: Annotated[
         list[TierName] | None, typer.Option("--tier", help="closed (the default), cutedsl, or both.")
     ] = None,
-    storage: StorageOption = StorageName.bf16,
+    storage: StorageOption = None,
     shapes: Annotated[
         int | None, typer.Option("--shapes", help="Time each task at so many of its shapes; all by default.")
     ] = None,
@@ -111,7 +111,7 @@ def evaluate(
             minutes=minutes,
             tasks=tuple(task) if task else None,
             tiers=tuple(t.value for t in tier) if tier else ("closed",),
-            storage=storage.value,
+            storage=(storage or StorageName.bf16).value,
             shapes=shapes,
             shard=shard,
             model_options=model_options(base_url, key_env, api, effort, thinking, timeout),

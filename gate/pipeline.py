@@ -81,7 +81,7 @@ def evaluate(
     source: str,
     *,
     tier: Tier = "closed",
-    storage: str = "bf16",
+    storage: str | None = None,
     cpu_only: bool = False,
     progress: Progress | None = None,
     workspace: Path | None = None,
@@ -93,13 +93,14 @@ def evaluate(
     """Judge one candidate.
 
     source: the candidate file's text. tier: "closed" (read, never executed) or "cutedsl" (compiled in a child).
-    storage: "bf16", "fp16", or "fp8" for tasks that say where the operands' scales go. schedules: those that suit the
-    storage dtype by default. cpu_only: stop after the stages that need no GPU.
+    storage: "bf16", "fp16", or "fp8" for tasks that say where the operands' scales go; the task's usual one by default.
+    schedules: those that suit the storage dtype by default. cpu_only: stop after the stages that need no GPU.
     workloads: what to time; the task's own by default. compile_baseline: measure torch.compile of the reference too.
     Never raises for what a candidate does; whatever stops the gate itself gives the status "failed".
     """
     say = progress or (lambda stage, line: None)
     gpu = not cpu_only and has_gpu()
+    storage = storage or task.usual_storage
     run = _Run(task, source, tier, storage, say)
     try:
         task.check_storage(storage)

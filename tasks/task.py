@@ -167,6 +167,13 @@ class Task:
         """The dtypes in which its tensors may be stored."""
         return ("bf16", "fp16", "fp8") if self.fp8 else ("bf16", "fp16")
 
+    @property
+    def usual_storage(self) -> str:
+        """What is meant where no storage dtype is said: fp8 for NAME_fp8, bf16 for all others."""
+        from .scaled import SUFFIX
+
+        return "fp8" if self.fp8 and self.name.endswith(SUFFIX) else "bf16"
+
     def check_storage(self, storage: str) -> None:
         """Raise TaskError, in one sentence, where the task is not for this storage dtype."""
         if storage not in self.storages:

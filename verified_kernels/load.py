@@ -124,9 +124,8 @@ def find(name: str) -> Entry:
         raise RegistryError(problems[0])
     if entries:
         raise UnknownKernel(f"{title} has no entry {pin!r}; it has {', '.join(e.name for e in entries)}")
-    if own := shipped_task(title):
-        storage = " --storage fp8" * (title not in shipped() and "fp8" in own.storages)
-        raise UnknownKernel(f"no kernel of {title} was admitted yet; `codasmith run {title}{storage}` makes one")
+    if shipped_task(title):
+        raise UnknownKernel(f"no kernel of {title} was admitted yet; `codasmith run {title}` makes one")
     raise UnknownKernel(_unknown(title or str(name)))
 
 

@@ -174,6 +174,7 @@ def _facts(description: Description) -> list[tuple[str, str]]:
         ("domain", record.domain),
         ("numerics", record.numerics.bound),
         ("sums", record.numerics.accumulation),
+        ("fp8 sums", "of 128 terms each in the tensor core's own 14 bits" * ("fp8" in record.storages)),
         (
             "repeatable",
             {None: "not looked at", True: "same bits in every run", False: "no"}[record.numerics.deterministic],

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 
 import pytest
 import torch
+from codasmith import gate
+from codasmith.agent.cli import app
 from codasmith.evals.hand_written import source_for
 from codasmith.gate.interpret import interpret_stage
 from codasmith.gate.read import read_stage
 from codasmith.tasks import TaskError, catalogue, draw, load_task, oracle, scaled, shipped_task, text_of, unfused
 from codasmith.tasks.scaled import scales, why_not
 from codasmith.verified_kernels import FallbackWarning, UnknownKernel, load
+from typer.testing import CliRunner
 
 WITH = [name for name, task in catalogue().items() if not why_not(task)]
 OWN = '''"""Two tasks with a helper, one called otherwise than its function."""
@@ -155,3 +159,21 @@ def test_parameters_by_keyword_alone_are_told_of_in_one_sentence(tmp_path):
     file.write_text(OWN.replace("def first(a, b)", "def first(*, a, b)"))
     with pytest.raises(TaskError, match="a and b are not among the plain parameters"):
         load_task(f"{file}:called_fp8")
+
+
+def test_fp8_is_meant_where_nobody_says_how_a_task_with_fp8_operands_is_stored(tmp_path):
+    """`codasmith run linear_bias_fp8` made a kernel for operands in bf16, which nobody had asked for."""
+    assert shipped_task("linear_bias_fp8").usual_storage == "fp8"
+    assert {shipped_task(name).usual_storage for name in ("linear_bias", "linear_scale_bias", "mlp_swiglu")} == {"bf16"}
+    wrong = source_for("linear_bias_fp8").replace("+ bias", "- bias")
+    assert gate.check(shipped_task("linear_bias_fp8"), wrong).storage == "fp8"
+    assert gate.check(shipped_task("linear_bias_fp8"), wrong, storage="bf16").storage == "bf16"
+    journal = tmp_path / "journal.jsonl"
+    asked = ["run", "linear_bias_fp8", "--minutes", "1e-9", "--cpu-only", "--journal", str(journal)]
+    CliRunner().invoke(app, asked)
+    assert json.loads(journal.read_text().splitlines()[0])["storage"] == "fp8"
+
+
+def test_a_task_with_fp8_operands_is_shown_as_it_is_stored():
+    shown = CliRunner().invoke(app, ["tasks", "show", "linear_bias_fp8"]).stdout
+    assert "K a multiple of 16" in shown and "timed    M4096 N4096 K4096 fp8;" in shown

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from codasmith.tasks import ProgramTask, Workload, draw, shipped
+from codasmith.tasks import ProgramTask, Workload, draw, shipped, shipped_task
 from codasmith.templates import launch
 from codasmith.verified_kernels import FallbackWarning, InputError, OutsideDomain, admit, load, runner, store
 from codasmith.verified_kernels.assembly import whole
@@ -260,7 +260,7 @@ SHIPPED = [entry for entry in store.scan()[0] if entry.path.is_relative_to(store
 @pytest.mark.parametrize("entry", SHIPPED, ids=lambda entry: entry.name)
 def test_every_kernel_that_ships_takes_what_is_good_and_refuses_the_rest_in_one_sentence(entry):
     """By the rules of each compiled object; one input changed at a time."""
-    task = shipped()[entry.record.task]
+    task = shipped_task(entry.record.task)
     for evidence in entry.record.evidence:
         signature = evidence.objects[0].signature
         signature = whole(task, signature) if isinstance(task, ProgramTask) else signature

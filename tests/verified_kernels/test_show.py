@@ -73,3 +73,9 @@ def test_a_list_is_of_one_task_or_one_kernel_and_not_of_a_name_that_nobody_knows
             list_entries(name)
     with pytest.raises(UnknownKernel, match=f"sample_gated has no entry '0000'; it has {entry.name}"):
         list_entries("sample_gated/0000")
+
+
+def test_a_kernel_for_fp8_says_what_the_tensor_core_loses():
+    for name, said in (("linear_bias_fp8", True), ("linear_bias", False)):
+        (listing,) = list_entries(name)
+        assert ("of 128 terms each in the tensor core's own 14 bits" in text_of(render(describe(listing.name)))) is said
