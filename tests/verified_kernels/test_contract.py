@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from codasmith.tasks import Workload, catalogue, draw, oracle, unfused
+from codasmith.tasks import ProgramTask, Workload, draw, oracle, shipped_task, unfused
 from codasmith.verified_kernels import FallbackWarning, OutsideDomain, load, store
 from torch.utils.checkpoint import checkpoint
 
@@ -19,10 +19,13 @@ KINDS = {
     "mlp_swiglu": "a program with its backward program",
     "linear_cross_entropy": "a program with a formula, and whole numbers",
 }
+WITHOUT_COMPARING = ("test_faketensor", "test_autograd_registration")
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 on_gpu = [pytest.mark.gpu, pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")]
 DEVICES = ["cpu", pytest.param("cuda", marks=on_gpu)]
-SHIPPED_NAMES = sorted(p.name for p in SHIPPED.iterdir() if p.name in catalogue())
+SHIPPED_NAMES = sorted(
+    p.name for p in SHIPPED.iterdir() if p.is_dir() and not isinstance(shipped_task(p.name), ProgramTask)
+)
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +41,8 @@ def loaded(name, device):
 
 def drawn(task, device, rows=None, seed=0):
     sizes = task.default_sizes(512 if device == "cuda" else 32)
-    return draw(task, Workload(sizes=sizes | ({} if rows is None else {"M": rows}), seed=seed), device)
+    sizes |= {} if rows is None else {"M": rows}
+    return draw(task, Workload(sizes=sizes, seed=seed, storage=task.usual_storage), device)
 
 
 def called(op, inputs):
@@ -130,6 +134,9 @@ def test_opcheck_is_clean_of_every_kernel(name, device):
 
 def checked(op, device):
     inputs = drawn(op.task, device)
+    if op.task.usual_storage == "fp8":  # whose elements opcheck's other tests would compare, which torch cannot
+        torch.library.opcheck(op.overload, tuple(inputs.values()), test_utils=WITHOUT_COMPARING)
+        return
     torch.library.opcheck(op.overload, tuple(inputs.values()))
     if not op.task.accumulates:
         leaves = tuple(v.requires_grad_() if _float(v) else v for v in inputs.values())
