@@ -137,4 +137,5 @@ def test_a_compilation_lets_the_gate_go_first():
         os.write(write, json.dumps([os.getpriority(os.PRIO_PROCESS, 0), sorted(os.sched_getaffinity(0))]).encode())
         os._exit(0)
     os.waitpid(child, 0)
-    assert json.loads(os.read(read, 100)) == [os.getpriority(os.PRIO_PROCESS, 0) + server.NICE, [core]]
+    last = min(os.getpriority(os.PRIO_PROCESS, 0) + server.NICE, 19)  # the tests may run behind others already
+    assert json.loads(os.read(read, 100)) == [last, [core]]
