@@ -22,7 +22,7 @@ import torch
 
 from .errors import TaskError
 from .inputs import draw
-from .oracle import oracle, unfused
+from .oracle import check_fp8, oracle, unfused
 from .program_task import ProgramTask
 from .scaled import SUFFIX, scaled, why_not
 from .task import Task
@@ -103,7 +103,7 @@ def load_task(name_or_path: str | os.PathLike) -> Task:
 
 
 def validate(task: Task) -> None:
-    """Run the reference once on small ragged sizes, in float64 and in the storage dtype.
+    """Run the reference once on small ragged sizes, in float64 and in the storage dtype, in fp8 where it takes that.
 
     Raises TaskError if it fails, answers with other names, shapes or dtypes than declared, or is not finite.
     """
@@ -116,6 +116,8 @@ def validate(task: Task) -> None:
                     f"task {task.name!r}: the reference gives NaN or infinity in {name} on ordinary {kind} inputs "
                     f"({workload.label}); correct it, or bound its inputs with low= and high="
                 )
+    if task.fp8:
+        check_fp8(task, draw(task, task.correctness_workloads("fp8")[0]))
 
 
 def _is_path(text: str) -> bool:

@@ -16,12 +16,16 @@ from torch.overrides import TorchFunctionMode
 
 from .errors import TaskError
 from .inputs import Inputs
-from .quantise import as_unfused
+from .quantise import FP8, as_unfused, multiplied
 
 if TYPE_CHECKING:
     from .task import Task
 
 _CASTS = {torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16}
+_FP8_REMEDY = (
+    "torch multiplies fp8 tensors only in {product}, torch.matmul, torch.mm and F.linear without a bias; "
+    "write the product so, and scale its result"
+)
 
 
 def cast(inputs: Inputs, dtype: torch.dtype) -> Inputs:
@@ -59,6 +63,13 @@ def unfused(task: Task, inputs: Inputs) -> dict[str, torch.Tensor]:
     return {name: value.to(task.outputs[name].torch_dtype(storage)) for name, value in answer.items()}
 
 
+def check_fp8(task: Task, inputs: Inputs) -> None:
+    """Run the reference on fp8 operands on any device as a GPU does. Raises TaskError, as `oracle` does."""
+    device = torch.as_tensor(inputs[task.leading]).device
+    with torch.no_grad():
+        _answer(task, inputs, multiplied(task.reference, torch.ones((), device=device)))
+
+
 class _Wide(TorchFunctionMode):
     """Within it, a cast to float32 or narrower is a cast to float64."""
 
@@ -75,6 +86,8 @@ def _widen(argument):
 
 
 def _answer(task: Task, inputs: Inputs, reference: Callable | None = None) -> dict[str, torch.Tensor]:
+    small = any(isinstance(v, torch.Tensor) and v.dtype == FP8 for v in inputs.values())
+    remedy = _FP8_REMEDY.format(product=task.gemm) if small else "correct it"
     given = {k: v.clone() if k in task.accumulates and isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
     try:
         answer = (reference or task.reference)(**given)
@@ -82,7 +95,9 @@ def _answer(task: Task, inputs: Inputs, reference: Callable | None = None) -> di
         raise  # the machine's fault, not the reference's
     except Exception as error:
         raise _wrong(
-            task, f"raises {type(error).__name__}{_where(task, error)}: {_first_line(error)}", "correct it"
+            task,
+            f"raises {type(error).__name__}{_where(task, error)}{' on fp8 operands' * small}: {_first_line(error)}",
+            remedy,
         ) from error
     names, sizes = ", ".join(task.outputs), sizes_of(task, inputs)
     if not isinstance(answer, dict):
@@ -96,6 +111,8 @@ def _answer(task: Task, inputs: Inputs, reference: Callable | None = None) -> di
             raise _wrong(task, f"returns {name} as a {type(value).__name__}", "return a tensor")
         if not value.is_floating_point():
             raise _wrong(task, f"returns {name} as {value.dtype}", "return floating-point numbers")
+        if value.dtype == FP8:
+            raise _wrong(task, f"returns {name} as {value.dtype}", remedy)
         expected = task.outputs[name].size(sizes)
         if tuple(value.shape) != expected:
             declared = " ".join(map(str, task.outputs[name].dimensions))

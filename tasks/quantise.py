@@ -30,7 +30,16 @@ _WHOLE = 2.0**-4
 """The scale of small whole numbers, which stay exact."""
 _COLUMNS = 16
 """`torch._scaled_mm` takes multiples of so many."""
-_PRODUCTS = {torch.matmul, torch.mm, torch.Tensor.matmul, torch.Tensor.mm, torch.Tensor.__matmul__}
+_PRODUCTS = {
+    torch.matmul: ("input", "other"),
+    torch.mm: ("input", "mat2"),
+    torch.Tensor.matmul: ("self", "other"),
+    torch.Tensor.mm: ("self", "mat2"),
+    torch.Tensor.__matmul__: ("self", "other"),
+    F.linear: ("input", "weight", "bias"),
+}
+"""What their operands are called, and what else they take."""
+_LIKE = {torch.Tensor.to, torch.Tensor.type_as}
 
 
 def quantised(task: Task, inputs: Mapping[str, Any], family: str) -> dict[str, Any]:
@@ -51,7 +60,7 @@ def quantised(task: Task, inputs: Mapping[str, Any], family: str) -> dict[str, A
 
 def widened(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs with fp8 tensors in bf16, which holds the same numbers."""
-    return {n: v.bfloat16() if isinstance(v, torch.Tensor) and v.dtype == FP8 else v for n, v in inputs.items()}
+    return {n: v.bfloat16() if _is_fp8(v) else v for n, v in inputs.items()}
 
 
 class _Scaled(TorchFunctionMode):
@@ -62,11 +71,36 @@ class _Scaled(TorchFunctionMode):
         self.one = one
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func in _PRODUCTS and args[0].dtype == FP8:
-            columns = args[1].shape[1]
-            product = torch._scaled_mm(args[0], _even(args[1]), self.one, self.one, out_dtype=torch.bfloat16)
-            return product if columns == product.shape[1] else product[:, :columns].contiguous()
-        return func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        if func in _PRODUCTS:
+            a, b, *more = _operands(func, args, kwargs)
+            if _is_fp8(a) and not more:
+                return self._product(a, b.t() if func is F.linear else b)
+        if not (args and _is_fp8(args[0])):  # fp8 holds no results: a cast to x.dtype is one to what holds them
+            args = tuple(self.one.bfloat16() if func in _LIKE and _is_fp8(a) else _wide(a) for a in args)
+            kwargs = {name: _wide(value) for name, value in kwargs.items()}
+        return func(*args, **kwargs)
+
+    def _product(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        columns = b.shape[1]
+        product = torch._scaled_mm(a, _even(b), self.one, self.one, out_dtype=torch.bfloat16)
+        return product if columns == product.shape[1] else product[:, :columns].contiguous()
+
+
+def _operands(func: Callable, args: tuple, kwargs: Mapping[str, Any]) -> list[Any]:
+    """What a product is given: both operands, None in the place of one that is missing, and then anything more."""
+    names = _PRODUCTS[func]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    more = [value for name, value in given.items() if name not in names[:2] and value is not None]
+    return [given.get(names[0]), given.get(names[1]), *more]
+
+
+def _is_fp8(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype == FP8
+
+
+def _wide(argument: Any) -> Any:
+    return torch.bfloat16 if argument is FP8 else argument
 
 
 def _even(b: torch.Tensor) -> torch.Tensor:
@@ -77,7 +111,7 @@ def _even(b: torch.Tensor) -> torch.Tensor:
 
 def as_unfused(reference: Callable, inputs: Mapping[str, Any]) -> tuple[Callable, dict[str, Any]]:
     """What to call for the unfused path, and with what; the reference and the inputs themselves without fp8."""
-    small = [v for v in inputs.values() if isinstance(v, torch.Tensor) and v.dtype == FP8]
+    small = [v for v in inputs.values() if _is_fp8(v)]
     if small and small[0].is_cuda:
         return multiplied(reference, torch.ones((), device=small[0].device)), dict(inputs)
     return reference, widened(inputs)
@@ -86,8 +120,9 @@ def as_unfused(reference: Callable, inputs: Mapping[str, Any]) -> tuple[Callable
 def multiplied(reference: Callable, one: torch.Tensor) -> Callable:
     """The reference with `torch._scaled_mm` for each product of fp8 tensors: what a user of plain torch would run.
 
-    Scales of 1, for the reference multiplies its own; not with fast accumulation, which is torch's default and
-    what our kernels do.  one: a float32 1 on the tensors' device.  torch.compile traces it as it is.
+    Scales of 1, for the reference multiplies its own; without fast accumulation, which is torch's default and
+    what our kernels do.  A result that the reference casts to an operand's dtype is in bf16, which holds results.
+    one: a float32 1 on the tensors' device.  torch.compile traces it as it is.
     """
 
     def run(**inputs: Any) -> Any:

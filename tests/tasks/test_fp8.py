@@ -1,10 +1,36 @@
 import pytest
 import torch
-from codasmith.tasks import FAMILIES, TaskError, Tensor, Workload, catalogue, draw, legal, oracle, task, unfused
+from codasmith.tasks import (
+    FAMILIES,
+    TaskError,
+    Tensor,
+    Workload,
+    catalogue,
+    draw,
+    legal,
+    load_task,
+    oracle,
+    task,
+    unfused,
+)
 from codasmith.tasks.quantise import FP8, multiplied
 
 TASKS = {name: t for name, t in catalogue().items() if "fp8" in t.storages}
 SIZES = {"M": 40, "N": 48, "K": 80}
+MINE = """
+import torch
+import torch.nn.functional as F
+from codasmith.tasks import Tensor, task
+
+
+@task(
+    gemm="x @ w.T", x=Tensor("M K"), w=Tensor("N K"), out={{"y": Tensor("M N")}},
+    row_scale=Tensor("M", "f32", low=0.5, high=1.5), col_scale=Tensor("N", "f32", low=0.5, high=1.5),
+    fp8={{"x": "row_scale", "w": "col_scale"}},
+)
+def mine(x, w, row_scale, col_scale):
+    return {{"y": (({product}) * row_scale[:, None] * col_scale).to(x.dtype)}}
+"""
 SCALES = {"row_scale": Tensor("M", "f32", low=0.5, high=1.5), "col_scale": Tensor("N", "f32", low=0.5, high=1.5)}
 
 
@@ -103,6 +129,36 @@ def test_a_product_of_fp8_tensors_has_any_number_of_columns(columns):
     inputs = draw(problem, Workload(sizes={**SIZES, "N": columns}, storage="fp8", family="integers"))
     found = multiplied(problem.reference, torch.ones(()))(**inputs)["y"]
     assert found.is_contiguous() and torch.equal(found.double(), oracle(problem, inputs)["y"])
+
+
+PRODUCTS = {
+    "x @ w.T": True,
+    "x.mm(mat2=w.T)": True,
+    "torch.matmul(other=w.T, input=x)": True,
+    "F.linear(x, w, bias=None)": True,
+    "(x @ w.T).type_as(x)": True,
+    "x.float() @ w.float().T": True,
+    "F.linear(x, w, row_scale.new_zeros(len(w)).to(x.dtype))": False,
+    "torch.einsum('mk,nk->mn', x, w)": False,
+    "torch.inner(x, w)": False,
+}
+
+
+@pytest.mark.parametrize(("product", "taken"), PRODUCTS.items())
+def test_a_reference_that_a_gpu_could_not_run_on_fp8_operands_is_told_so_without_one(product, taken, tmp_path):
+    """In bf16, without a GPU, all of them ran; on one, keywords gave an IndexError, and y was rounded to fp8."""
+    file = tmp_path / "mine.py"
+    file.write_text(MINE.format(product=product))
+    if not taken:
+        with pytest.raises(TaskError, match=r"^task 'mine': .* on fp8 .*; torch multiplies fp8 tensors only in x @ w"):
+            load_task(file)
+        return
+    problem = load_task(file)
+    inputs = draw(problem, Workload(sizes=SIZES, storage="fp8", family="integers"))
+    run = multiplied(problem.reference, torch.ones(()))
+    assert torch.equal(run(**inputs)["y"], oracle(problem, inputs)["y"].bfloat16())
+    compiled = torch.compile(run, backend="aot_eager", fullgraph=True)
+    assert compiled(**inputs)["y"].dtype == torch.bfloat16
 
 
 def test_depth_of_fp8_operands_is_a_multiple_of_sixteen():
