@@ -11,6 +11,8 @@ from typing import Any
 import torch
 
 from ..tasks import Task
+from ..tasks.quantise import FP8
+from ..tasks.tensor import DTYPES
 from .errors import InputError
 
 Value = Any
@@ -38,7 +40,8 @@ def check_kinds(task: Task, values: Sequence[Value]) -> None:
 
 
 def check_dtypes(task: Task, values: Sequence[Value]) -> None:
-    """Raise InputError where an index is no whole number, or anything else is not of a floating-point dtype."""
+    """Raise InputError where an index is no whole number, or anything else is not of a floating-point dtype that torch
+    computes with or that is the operands' fp8."""
     for (name, tensor), value in zip(task.tensors.items(), values, strict=True):
         if not tensor.dimensions:
             continue
@@ -46,6 +49,9 @@ def check_dtypes(task: Task, values: Sequence[Value]) -> None:
             raise InputError(f"{task.name}: {name} is {value.dtype} and holds indices; convert it to torch.int64")
         if not tensor.is_index and not value.dtype.is_floating_point:
             raise InputError(f"{task.name}: {name} is {value.dtype}; convert it to a floating-point dtype")
+        if not tensor.is_index and value.dtype.itemsize == 1 and value.dtype != FP8:
+            wanted = FP8 if name in task.fp8 else DTYPES[tensor.dtype or "bf16"]
+            raise InputError(f"{task.name}: {name} is {value.dtype}, which no kernel takes; convert it to {wanted}")
 
 
 def check_devices(task: Task, values: Sequence[Value]) -> None:

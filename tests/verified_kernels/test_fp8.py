@@ -4,7 +4,7 @@ import pytest
 import torch
 from codasmith.tasks import Workload, catalogue, draw, oracle
 from codasmith.tasks.quantise import FP8
-from codasmith.verified_kernels import load, unfused
+from codasmith.verified_kernels import InputError, load, unfused
 
 SIZES = {"M": 24, "N": 48, "K": 80}
 TASK = catalogue()["linear_scale_bias"]
@@ -43,3 +43,17 @@ def test_gradients_reach_what_is_added_beside_fp8_operands(inputs):
     bias = inputs["bias"].requires_grad_()
     load("linear_scale_bias")(**inputs).sum().backward()
     assert inputs["x"].dtype == FP8 and torch.equal(bias.grad, torch.full_like(bias, 24.0))
+
+
+OTHER = (torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e8m0fnu)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("dtype", OTHER)
+@pytest.mark.parametrize(("name", "wanted"), [("x", "float8_e4m3fn"), ("row_scale", "float32"), ("bias", "bfloat16")])
+def test_another_fp8_is_told_of_with_the_dtype_to_take(inputs, dtype, name, wanted):
+    """torch said `Promotion for Float8 Types is not supported`, and of which tensor, nobody."""
+    words = rf"^linear_scale_bias: {name} is {dtype}, which no kernel takes; convert it to torch.{wanted}$"
+    changed = {**inputs, name: inputs[name].float().abs().to(dtype)}
+    with pytest.raises(InputError, match=words):
+        load("linear_scale_bias")(**changed)
