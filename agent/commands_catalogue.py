@@ -44,7 +44,6 @@ def show_task(task: TaskArgument, as_json: JsonOption = False) -> None:
     """One task: its tensors, its outputs, its reference, and the shapes that are timed."""
     with speaking(as_json) as voice:
         from ..tasks import load_task
-        from ..tasks.scaled import SUFFIX, why_not
 
         found = load_task(task)
         document = {
@@ -63,7 +62,7 @@ def show_task(task: TaskArgument, as_json: JsonOption = False) -> None:
             "domain": _domain(found),
             "storages": found.storages,
             "fp8": found.fp8,
-            "with_fp8_operands": "" if why_not(found) else found.name + SUFFIX,
+            "with_fp8_operands": _with_fp8_operands(found),
             "workloads": [w.label for w in found.workloads(found.usual_storage)],
             "reference": found.source,
         }
@@ -76,6 +75,16 @@ def _domain(task: Task) -> dict[str, int]:
 
     storage, parts = task.usual_storage, task.parts.values()
     return {s: math.lcm(*(symbol_step(part, s, storage) for part in parts)) for s in task.symbols}
+
+
+def _with_fp8_operands(task: Task) -> str:
+    """What the task is called then; empty where it takes them itself, or none can be made of it."""
+    from ..tasks import TaskError, scaled
+
+    try:
+        return scaled(task).name
+    except TaskError:
+        return ""
 
 
 def _products(task: Task) -> str:
@@ -104,9 +113,16 @@ def _show_task(console: Console, task: Task, document: dict[str, Any]) -> None:
             console.print(f"{kind.removesuffix('s'):<8} {name}: {escape(tensor)}", soft_wrap=True)
     sizes = ("any" if step == 1 else f"a multiple of {step}" for step in document["domain"].values())
     console.print(f"domain   {'; '.join(f'{s} {words}' for s, words in zip(document['domain'], sizes, strict=True))}")
-    scales = ", ".join(f"the scale of {operand} in {name}" for operand, name in task.fp8.items())
+    scales = [f"the scale of {operand} in {name}" for operand, name in task.fp8.items()]
+    fp8 = f" ({', '.join([*scales, 'all else of the storage dtype in bf16'])})"
     elsewhere = document["with_fp8_operands"]
-    more = f" ({scales})" if scales else f"; with fp8 operands: {elsewhere}" if elsewhere else ""
+    more = (
+        f" ({scales}; all else of the storage dtype is bf16 then)"
+        if scales
+        else f"; with fp8 operands: {elsewhere}"
+        if elsewhere
+        else ""
+    )
     console.print(f"stored   in {', '.join(task.storages)}{more}", soft_wrap=True)
     console.print(f"timed    {'; '.join(document['workloads'])}\n", soft_wrap=True)
     if console.is_terminal:

@@ -177,10 +177,14 @@ class Task:
     def check_storage(self, storage: str) -> None:
         """Raise TaskError, in one sentence, where the task is not for this storage dtype."""
         if storage not in self.storages:
-            from .scaled import SUFFIX, why_not
+            from .scaled import scaled
 
-            why = why_not(self)
-            remedy = (f": {why}" if why else f"; with fp8 operands it is {self.name}{SUFFIX}") * (storage == "fp8")
+            remedy = ""
+            if storage == "fp8":
+                try:
+                    remedy = f"; with fp8 operands it is {scaled(self).name}"
+                except TaskError as error:
+                    remedy = f": {error}"
             raise TaskError(f"task {self.name!r} is for {', '.join(self.storages)}, and {storage} is asked{remedy}")
 
     def dtype_of(self, name: str, storage: str) -> str:

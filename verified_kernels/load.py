@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 
 from ..tasks import ProgramTask, Task, TaskError, load_task, shipped, shipped_task
+from ..tasks.scaled import SUFFIX as FP8_SUFFIX
+from ..tasks.scaled import why_not
 from ..templates import ABI
 from .errors import RegistryError, UnknownKernel, warn
 from .operator import Operator, register
@@ -130,6 +132,8 @@ def find(name: str) -> Entry:
 
 
 def _unknown(title: str) -> str:
+    if title.endswith(FP8_SUFFIX) and (base := shipped_task(title.removesuffix(FP8_SUFFIX))):
+        return f"nothing is called {title!r}: {why_not(base)}"
     known = sorted({*shipped(), *(e.record.task for e in scan()[0])})
     near = difflib.get_close_matches(title, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else "the names: codasmith kernels list"

@@ -14,7 +14,8 @@ from codasmith.gate.interpret import interpret_stage
 from codasmith.gate.read import read_stage
 from codasmith.tasks import TaskError, catalogue, draw, load_task, oracle, scaled, shipped_task, text_of, unfused
 from codasmith.tasks.scaled import scales, why_not
-from codasmith.verified_kernels import FallbackWarning, UnknownKernel, load
+from codasmith.verified_kernels import FallbackWarning, UnknownKernel, list_entries, load
+from codasmith.verified_kernels.load import find
 from typer.testing import CliRunner
 
 WITH = [name for name, task in catalogue().items() if not why_not(task)]
@@ -107,6 +108,10 @@ def test_a_users_own_task_has_one_too(tmp_path):
 def test_where_there_is_none_a_sentence_says_why(name, said):
     with pytest.raises(TaskError, match=said):
         load_task(name)
+    if name != "nothing_fp8":  # load, and what the command line asks of kernels, said only that nothing is called so
+        for ask in (load, find, list_entries):
+            with pytest.raises(UnknownKernel, match=rf"^nothing is called '{name}': .*{said}"):
+                ask(name)
 
 
 def test_a_users_own_task_may_have_a_name_that_no_task_of_the_project_can_have(tmp_path):
@@ -177,3 +182,17 @@ def test_fp8_is_meant_where_nobody_says_how_a_task_with_fp8_operands_is_stored(t
 def test_a_task_with_fp8_operands_is_shown_as_it_is_stored():
     shown = CliRunner().invoke(app, ["tasks", "show", "linear_bias_fp8"]).stdout
     assert "K a multiple of 16" in shown and "timed    M4096 N4096 K4096 fp8;" in shown
+
+
+def test_a_task_of_which_none_with_fp8_operands_can_be_made_names_none(tmp_path):
+    """`tasks show` and a refused --storage fp8 named one that was no task when asked for."""
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    for name, why in {"called": "", "second": "a @ b.T 2 times"}.items():
+        shown = CliRunner().invoke(app, ["tasks", "show", f"{file}:{name}"]).stdout
+        assert (f"with fp8 operands: {name}_fp8" in shown) is (not why)
+        with pytest.raises(TaskError, match=why or f"with fp8 operands it is {name}_fp8$"):
+            load_task(f"{file}:{name}").check_storage("fp8")
+    file.write_text(OWN.replace("+ a @ b.T", "").replace("c=Tensor", 'workloads=[{"M": 8, "N": 8, "K": 24}], c=Tensor'))
+    with pytest.raises(TaskError, match=r"fp8 is asked: .*make K a multiple of 16$"):
+        load_task(f"{file}:second").check_storage("fp8")
