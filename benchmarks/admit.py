@@ -15,11 +15,11 @@ from collections import Counter
 from pathlib import Path
 
 from codasmith import gate, verified_kernels
+from codasmith.evals.hand_written import source_for
 from codasmith.evals.judging import remember
 from codasmith.gate.pipeline import Evaluation
 from codasmith.gate.verdict import Tier, Verdict
-from codasmith.tasks import ProgramTask, Task, TaskError, catalogue, load_task, scaled_epilogue
-from codasmith.tasks.scaled import SUFFIX
+from codasmith.tasks import Task, TaskError, catalogue, load_task
 
 sys.path.insert(0, str(Path(__file__).parent))
 from out_file import out_file
@@ -144,19 +144,16 @@ def _compile_ahead(options: argparse.Namespace, enough: threading.Event) -> None
 
 def _candidate(name: str, options: argparse.Namespace) -> tuple[Task, Tier, str]:
     name, _, tier = name.partition(":")
+    tier = tier or "closed"
     try:
-        task = load_task(name)
-        folder = options.source / (tier or ("programs" if isinstance(task, ProgramTask) else ""))
-        if name.endswith(SUFFIX) and not tier:
-            base = load_task(name.removesuffix(SUFFIX))
-            return task, "closed", scaled_epilogue((folder / f"{base.name}.py").read_text(), base)
-        return task, "cutedsl" if tier else "closed", (folder / f"{name}.py").read_text()
+        task, source = load_task(name), source_for(name, tier, options.source)
     except TaskError as error:
         raise SystemExit(str(error)) from None
     except OSError as error:
-        raise SystemExit(
-            f"{name} has no candidate: {error.filename}: {error.strerror}; write it or name --source"
-        ) from None
+        raise SystemExit(f"the candidate of {name} cannot be read: {error.filename}: {error.strerror}") from None
+    if source is None:
+        raise SystemExit(f"{name} has no candidate for the tier {tier} in {options.source}; write it or name --source")
+    return task, tier, source
 
 
 def _line(row: dict) -> str:

@@ -32,7 +32,7 @@ def known(name: str, rows: list[int], width: int) -> Task:
     except TaskError as error:
         raise SystemExit(str(error)) from None
     for count in rows:
-        if why := legal(task, sizes_of(task, count, width)):
+        if why := legal(task, sizes_of(task, count, width), task.usual_storage):
             raise SystemExit(f"{task.name} cannot have {count} rows at --width {width}: {why}")
     return task
 
@@ -59,7 +59,7 @@ def main() -> None:
                 print(f"{name} M={rows}: not started, the time is up", flush=True)
                 continue
             sizes = sizes_of(task, rows, options.width)
-            inputs = draw(free.task, Workload(sizes=sizes), "cuda")
+            inputs = draw(free.task, Workload(sizes=sizes, storage=task.usual_storage), "cuda")
             found: dict[str, list[float]] = {"free": [], "pinned": []}
             with torch.no_grad():
                 for _ in range(options.turns):

@@ -96,7 +96,8 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
         without_gpu()
-    inputs = draw(op.task, Workload(sizes={s: SIDE for s in op.task.symbols}), device)
+    sizes = {s: SIDE for s in op.task.symbols}
+    inputs = draw(op.task, Workload(sizes=sizes, storage=op.task.usual_storage), device)
     values, run = tuple(inputs.values()), op._runner
     with torch.no_grad():
         op(*values), op(*values)  # decides, and remembers

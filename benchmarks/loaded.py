@@ -14,6 +14,7 @@ import time
 import torch
 from codasmith.gate.machine import environment
 from codasmith.tasks import Task, TaskError, Workload, draw, legal, load_task, oracle, unfused
+from codasmith.tasks.quantise import FP8, as_unfused
 from codasmith.verified_kernels import load
 from triton.testing import do_bench
 
@@ -41,7 +42,7 @@ def sizes_of(task: Task, pairs: list[str], otherwise: dict[str, int]) -> dict[st
     except ValueError:
         raise SystemExit(f"{' '.join(pairs)} are no sizes; write them as M=4096 N=4096 K=4096") from None
     try:
-        if why := legal(task, sizes, "bf16"):
+        if why := legal(task, sizes, task.usual_storage):
             raise SystemExit(f"{task.name} cannot have these sizes: {why}")
     except TaskError as error:
         raise SystemExit(f"{task.name} cannot have these sizes: {error}") from None
@@ -60,20 +61,20 @@ def main() -> None:
         task = load_task(options.task)
     except TaskError as error:
         raise SystemExit(str(error)) from None
-    most = max((w.sizes for w in task.workloads()), key=task.flops)
+    most = max((w.sizes for w in task.workloads(task.usual_storage)), key=task.flops)
     large, little = sizes_of(task, options.sizes, most), sizes_of(task, options.small, task.default_sizes(256))
     if not torch.cuda.is_available():
         raise SystemExit("the times of a loaded kernel take a Hopper GPU, and there is none here")
     op, preferring = load(options.task, strict=True), load(options.task)
     print(json.dumps(environment()))
-    inputs = draw(op.task, Workload(sizes=large), "cuda")
-    reference = op.task.reference
+    inputs = draw(op.task, Workload(sizes=large, storage=task.usual_storage), "cuda")
+    reference, given = as_unfused(op.task.reference, inputs)
     compiled, ours = (torch.compile(function, dynamic=False) for function in (reference, lambda **i: preferring(**i)))
     contestants = {
         "operator": lambda: op(**inputs),
         "operator under torch.compile": lambda: ours(**inputs),
-        "torch.compile": lambda: compiled(**inputs),
-        "eager": lambda: reference(**inputs),
+        "torch.compile": lambda: compiled(**given),
+        "eager": lambda: reference(**given),
     }
     with torch.no_grad():
         times = {name: do_bench(call, warmup=100, rep=400, return_mode="median") for name, call in contestants.items()}
@@ -89,11 +90,12 @@ def main() -> None:
         }
         for name, value in answers.items()
     }
-    small = draw(op.task, Workload(sizes=little), "cuda")
+    small = draw(op.task, Workload(sizes=little, storage=task.usual_storage), "cuda")
     with torch.no_grad():
         host = {"operator without grad": host_microseconds(lambda: op(**small))}
     wanting = {
-        k: v.requires_grad_() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in small.items()
+        k: v.requires_grad_() if isinstance(v, torch.Tensor) and v.is_floating_point() and v.dtype != FP8 else v
+        for k, v in small.items()
     }
     host["operator with grad"] = host_microseconds(lambda: op(**wanting))
     row = {

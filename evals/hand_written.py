@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
 
 from ..agent.models import Answer, Message, ModelError, OnText, Usage
@@ -34,12 +35,17 @@ class HandWritten:
         return Answer(text=f"```python\n{self._source}```\n", usage=Usage(dollars=0.0), model=NAME)
 
 
-def source_for(task: str, tier: str = "closed") -> str | None:
-    """The text of the task's hand-written epilogues, with fp8 operands that of the task without; None without any."""
-    if tier == "closed" and task.endswith(SUFFIX) and (base := shipped_task(task.removesuffix(SUFFIX))):
-        found = source_for(base.name)
-        return scaled_epilogue(found, base) if found else None
-    folder = resources.files("codasmith.verified_kernels.hand_written")
+def source_for(task: str, tier: str = "closed", folder: Traversable | None = None) -> str | None:
+    """The text of the task's hand-written epilogues, with fp8 operands that of the task without; None without any.
+
+    folder: where they lie, as TASK.py, programs/TASK.py and cutedsl/TASK.py; by default those that ship.
+    """
+    folder = folder or resources.files("codasmith.verified_kernels.hand_written")
     places = ((), ("programs",)) if tier == "closed" else ((tier,),)
     files = (folder.joinpath(*place, f"{task}.py") for place in places)
-    return next((file.read_text(encoding="utf-8") for file in files if file.is_file()), None)
+    found = next((file.read_text(encoding="utf-8") for file in files if file.is_file()), None)
+    base = shipped_task(task.removesuffix(SUFFIX)) if task.endswith(SUFFIX) and tier == "closed" else None
+    if found is not None or base is None:
+        return found
+    plain = source_for(base.name, tier, folder)
+    return None if plain is None else scaled_epilogue(plain, base)

@@ -27,3 +27,5 @@ def test_sizes_given_to_a_script_are_those_of_the_task_or_one_sentence_says_why(
     ):
         with pytest.raises(SystemExit, match=said):
             loaded.sizes_of(task, pairs, {})
+    with pytest.raises(SystemExit, match="x has 24 contiguous elements"):  # which in bf16 it may have
+        loaded.sizes_of(load_task("linear_bias_fp8"), ["M=16", "N=64", "K=24"], {})

@@ -1,5 +1,6 @@
 """Scripts of benchmarks/: what pages say of them is so, and a mistake of their user's is one sentence."""
 
+import argparse
 import importlib
 import lzma
 import re
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from codasmith.evals.hand_written import source_for
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "benchmarks"
@@ -67,6 +69,9 @@ MISTAKES = {
     "host_time.py llama_block": "llama_block is a program, and the parts are those of one kernel's call",
     "batch_invariance.py linear_swigul": "did you mean linear_swiglu",
     "batch_invariance.py linear_rope --width 100": "linear_rope cannot have 1 rows at --width 100: x has 100",
+    "admit.py gelu_bwd_fp8 --compile-only": "contiguous along K, and those of gelu_bwd, dy @ w, are not both",
+    "admit.py linear_bias_fp8 --source folder --compile-only": "no candidate for the tier closed in folder; write it",
+    "admit.py linear_bias:open --compile-only": "linear_bias has no candidate for the tier open in ",
     "repeat.py --out nowhere/x.jsonl": "there is no folder nowhere",
     "builtin.py llama_block": "the catalogue has no task of one product called 'llama_block'",
     "prompt_size.py cut.jsonl": "cut.jsonl is no tokenizer.json (",
@@ -91,6 +96,21 @@ def test_a_mistake_is_one_sentence(run, tmp_path, command):
     name, *arguments = command.split()
     step = RESULTS / "h200-2026-11-29-step1b.json"
     assert MISTAKES[command] in run(name, *(step if a == "STEP" else a for a in arguments))
+
+
+def test_candidates_of_a_folder_serve_for_fp8_operands_too(run, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    admit, options = importlib.import_module("admit"), argparse.Namespace(source=tmp_path)
+    candidate = admit._candidate
+    own = source_for("linear_bias").replace("def linear_bias", "def mine")
+    (tmp_path / "linear_bias.py").write_text(own)
+    assert candidate("linear_bias", options)[1:] == ("closed", own)
+    assert "def mine_fp8(acc, x_scale, w_scale, bias)" in candidate("linear_bias_fp8", options)[2]
+    (tmp_path / "linear_bias_fp8.py").write_text("written for it")
+    assert candidate("linear_bias_fp8", options)[2] == "written for it"
+    assert candidate("linear_bias_fp8", argparse.Namespace(source=admit.HAND_WRITTEN))[2] == source_for(
+        "linear_bias_fp8"
+    )
 
 
 def test_a_picture_that_cannot_be_drawn_is_one_sentence(run, tmp_path):
