@@ -116,13 +116,7 @@ def _show_task(console: Console, task: Task, document: dict[str, Any]) -> None:
     scales = [f"the scale of {operand} in {name}" for operand, name in task.fp8.items()]
     fp8 = f" ({', '.join([*scales, 'all else of the storage dtype in bf16'])})"
     elsewhere = document["with_fp8_operands"]
-    more = (
-        f" ({scales}; all else of the storage dtype is bf16 then)"
-        if scales
-        else f"; with fp8 operands: {elsewhere}"
-        if elsewhere
-        else ""
-    )
+    more = fp8 if scales else f"; with fp8 operands: {elsewhere}" if elsewhere else ""
     console.print(f"stored   in {', '.join(task.storages)}{more}", soft_wrap=True)
     console.print(f"timed    {'; '.join(document['workloads'])}\n", soft_wrap=True)
     if console.is_terminal:
