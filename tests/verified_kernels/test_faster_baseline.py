@@ -1,13 +1,15 @@
 """Where the record says that a baseline was faster, it runs; nowhere else, and never where bits are promised."""
 
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
 from codasmith.tasks import Workload, draw
 from codasmith.tasks import unfused as plain
+from codasmith.tasks.tensor import DTYPES
 from codasmith.templates.schedule import SCHEDULES
-from codasmith.verified_kernels import admit, load, unfused
+from codasmith.verified_kernels import admit, load, store, unfused
 from codasmith.verified_kernels.choice import COMPILED, EAGER, faster
 
 TIMED = {"M": 5, "N": 24, "K": 16}
@@ -211,3 +213,19 @@ def test_traces_that_are_not_for_torch_compile_keep_the_operator(fake_kernel, ta
     exported = torch.export.export(Module(), tuple(values))
     assert f"codasmith.sample_alias_{task.digest[:8]}.default" in [str(n.target) for n in exported.graph.nodes]
     torch.library.opcheck(op.overload, tuple(values))
+
+
+@pytest.mark.parametrize(("name", "given_away"), [("linear_sigmoid_gated_residual_fp8", False), ("linear_bias", True)])
+def test_a_kernel_on_fp8_operands_is_not_given_away_for_a_product_in_bf16(monkeypatch, name, given_away):
+    """Both were slower than torch.compile at this shape; but that had `torch._scaled_mm`, which no reference has."""
+    monkeypatch.setattr(store, "SHIPPED", Path(store.__file__).parent / "kernels")
+    op = load(name)
+    task, sizes = op.task, dict.fromkeys("MNK", 8192)
+    (evidence,) = (e for e in op.entry.record.evidence if e.storage == task.usual_storage)
+    assert COMPILED in faster(evidence, sizes)
+    with torch._subclasses.FakeTensorMode():
+        values = tuple(
+            torch.empty(t.size(sizes), dtype=DTYPES[task.dtype_of(n, task.usual_storage)])
+            for n, t in task.tensors.items()
+        )
+        assert bool(op._runner.traced(values)) is given_away
