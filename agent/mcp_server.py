@@ -16,7 +16,8 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
 from .. import gate
-from ..tasks import TaskError, load_task, shipped
+from ..tasks import TaskError, load_task, scaled, shipped, shipped_task
+from ..tasks.scaled import SUFFIX
 from .errors import AgentError
 from .feedback import feedback
 from .history import Attempt
@@ -43,12 +44,19 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
     Raises TaskError, in one sentence, for a file that cannot be loaded.
     """
     known = {**shipped(), **{task.name: task for task in map(load_task, tasks)}}
+    made: dict[str, Task] = {}
     server = MCPServer("codasmith", instructions=INSTRUCTIONS, version=version("codasmith"))
     one_at_a_time = threading.Lock()  # the gate compiles and times: two at once would disturb each other
 
     def find(name: str) -> Task:
         if name in known:
             return known[name]
+        base = known.get(name.removesuffix(SUFFIX))
+        if base is not None:
+            if name not in made:  # where there is none, `scaled` says why
+                theirs = shipped_task(name) if base is shipped_task(base.name) else None
+                made[name] = theirs or scaled(base)
+            return made[name]
         raise ToolError(f"there is no task {one_line(name)!r} here; list_tasks says which there are")
 
     def judge(task: str, source: str, tier: TierName, storage: StorageName | None, *, cpu_only: bool) -> Any:
@@ -80,7 +88,8 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
     def read_task(task: str, tier: TierName = "closed") -> str:
         """One task: its reference in plain PyTorch, the operands that an epilogue may take, the outputs it must return.
 
-        task: a name that list_tasks gives. tier: "closed" (a small file that is read, never run) or "cutedsl".
+        task: a name that list_tasks gives, or NAME_fp8 for NAME with fp8 operands, where its product is as x @ w.T.
+        tier: "closed" (a small file that is read, never run) or "cutedsl".
         """
         return _anticipated(lambda: task_text(find(task), tier))
 
@@ -93,7 +102,8 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
     def check(task: str, source: str, tier: TierName = "closed", storage: StorageName | None = None) -> dict[str, Any]:
         """Judge a candidate by the stages that need no GPU: read, interpret, compile. Nothing is kept.
 
-        source: the whole candidate file.
+        source: the whole candidate file. storage: of the tensors whose dtype the task leaves open; by default fp8 for
+        NAME_fp8, and bf16 for others.
         Returns status ("checked" or "refused"), feedback (what was found and what to do), and the stages.
         """
         evaluation = _anticipated(lambda: judge(task, source, tier, storage, cpu_only=True))

@@ -106,6 +106,23 @@ def test_what_passes_is_evaluated_and_admitted_only_when_it_is_submitted(here):
     assert (kept, task) == (source["source"], "linear_bias") and author.startswith("mcp:")
 
 
+def test_a_task_has_one_with_fp8_operands_here_too(tmp_path):
+    """The server knew no NAME_fp8, which every command takes."""
+    mine = tmp_path / "mine.py"
+    mine.write_text(MINE)
+
+    async def conversation(client):
+        said = [text(await client.call_tool("read_task", {"task": n})) for n in ("linear_bias_fp8", "my_own_fp8")]
+        none = await client.call_tool("read_task", {"task": "gelu_bwd_fp8"})
+        wrong = {"task": "linear_bias_fp8", "source": EPILOGUE % "acc + bias"}
+        return said, none, (await client.call_tool("check", wrong)).structured_content
+
+    said, none, wrong = talk(make_server([str(mine)]), conversation)
+    assert all("`x_scale`" in one for one in said) and "2 * (x @ w.T * x_scale[:, None] * w_scale)" in said[1]
+    assert none.is_error and "there is no task 'gelu_bwd_fp8': fp8 operands are contiguous along K" in text(none)
+    assert "never uses x_scale" in wrong["feedback"]
+
+
 def test_what_is_refused_is_not_admitted(here):
     server, admitted = here
 
