@@ -290,10 +290,10 @@ def _check_tier(task: Task, model: Model, tier: Tier) -> None:
 
 
 def _where(task: Task, asked_for: object) -> str:
-    """What finds the task again: its name in the catalogue, or its file with its name."""
-    from ..tasks import catalogue
+    """What finds the task again, on another machine too: its name if the project has it, or its file with its name."""
+    from ..tasks import shipped_task
 
-    if isinstance(asked_for, str) and asked_for in catalogue() and catalogue()[asked_for] is task:
+    if isinstance(asked_for, str) and shipped_task(asked_for) is task:
         return asked_for
     if task.path is None:
         return task.name

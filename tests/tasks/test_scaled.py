@@ -173,10 +173,20 @@ def test_fp8_is_meant_where_nobody_says_how_a_task_with_fp8_operands_is_stored(t
     wrong = source_for("linear_bias_fp8").replace("+ bias", "- bias")
     assert gate.check(shipped_task("linear_bias_fp8"), wrong).storage == "fp8"
     assert gate.check(shipped_task("linear_bias_fp8"), wrong, storage="bf16").storage == "bf16"
-    journal = tmp_path / "journal.jsonl"
-    asked = ["run", "linear_bias_fp8", "--minutes", "1e-9", "--cpu-only", "--journal", str(journal)]
-    CliRunner().invoke(app, asked)
-    assert json.loads(journal.read_text().splitlines()[0])["storage"] == "fp8"
+    assert begun("linear_bias_fp8", tmp_path)["storage"] == "fp8"
+
+
+@pytest.mark.parametrize("name", ["linear_bias", "linear_bias_fp8", "mlp_swiglu"])
+def test_a_journal_finds_a_task_of_the_project_on_another_machine(name, tmp_path):
+    """That of NAME_fp8, and of a program, named a file where the package lay when the run was begun."""
+    assert begun(name, tmp_path)["task_path"] == name
+
+
+def begun(name, folder):
+    """The first line of a run's journal."""
+    journal = folder / "journal.jsonl"
+    CliRunner().invoke(app, ["run", name, "--minutes", "1e-9", "--cpu-only", "--journal", str(journal)])
+    return json.loads(journal.read_text().splitlines()[0])
 
 
 def test_a_task_with_fp8_operands_is_shown_as_it_is_stored():
