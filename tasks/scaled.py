@@ -122,7 +122,7 @@ def _reference(task: Task, node: ast.FunctionDef) -> str:
 
     body = Scale().visit(node)
     if len(found) != 1:
-        raise _none(task, f"the reference of {task.name} says {task.gemm} {len(found)} times, and once is wanted")
+        raise _none(task, f"the reference of {task.name} says {task.gemm} {len(found)} times; write it once")
     names = [argument.arg for argument in body.args.args]
     if not {task.gemm.a, task.gemm.b} <= {*names}:
         raise _none(task, f"{task.gemm.a} and {task.gemm.b} are not among the plain parameters of its reference")

@@ -242,7 +242,8 @@ def task(
         value as a parameter of the same name and returns that value plus the change, an epilogue returns the change.
     workloads: sizes of the symbols to time, such as [{"M": 8192, "N": 4096, "K": 4096}].
     fp8: offers the storage dtype fp8 (e4m3): {"x": "row_scale", "w": "col_scale"} says which inputs take the scales of
-        the quantised operands, each a float32 vector (a scale a row of the operand) or a number (one a tensor).
+        the quantised operands, each a float32 vector (a scale a row of the operand) or a number (one a tensor). The
+        reference multiplies the operands by @, torch.matmul, torch.mm or F.linear without a bias, and then scales.
     tensors: the reference's parameters in order, each a `Tensor`.
 
     Raises TaskError, in one sentence, for a declaration that does not fit together.

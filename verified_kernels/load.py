@@ -36,7 +36,7 @@ def load(name: str | Path | Task, strict: bool = False, *, batch_invariant: bool
         raise UnknownKernel(f"{missing}; `codasmith kernels list` shows what there is")
     if not entries:
         if strict or batch_invariant:
-            raise RegistryError(missing)
+            raise RegistryError(f"{missing}; without {'strict' if strict else 'batch_invariant'} the reference runs")
         warn(f"{missing}; the operator runs the reference")
     runner = Runner(task, tuple(entries), strict=strict, batch_invariant=batch_invariant, missing=missing)
     runner.twin = _twin(task, strict, batch_invariant) if entries else None

@@ -363,8 +363,9 @@ def test_names_are_found_or_the_nearest_is_suggested(sample, evaluation):
 
 
 def test_without_a_kernel_strict_raises(sample):
-    with pytest.raises(RegistryError, match="no admitted kernel answers sample_alias"):
-        load(sample("sample_alias"), strict=True)
+    for option in ("strict", "batch_invariant"):
+        with pytest.raises(RegistryError, match=f"answers sample_alias; without {option} the reference runs$"):
+            load(sample("sample_alias"), **{option: True})
 
 
 def test_a_kernel_of_an_earlier_task_does_not_count(sample, evaluation, tmp_path):
