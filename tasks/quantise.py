@@ -76,7 +76,10 @@ class _Scaled(TorchFunctionMode):
             a, b, *more = _operands(func, args, kwargs)
             if _is_fp8(a) and not more:
                 return self._product(a, b.t() if func is F.linear else b)
-        if not (args and _is_fp8(args[0])):  # fp8 holds no results: a cast to x.dtype is one to what holds them
+        if func is torch.Tensor.unflatten:  # whose own text torch.compile cannot trace under a mode
+            return torch.unflatten(*args, **kwargs)
+        if func is not torch.Tensor.view and not (args and _is_fp8(args[0])):
+            # fp8 holds no results: a cast to x.dtype is one to what holds them
             args = tuple(self.one.bfloat16() if func in _LIKE and _is_fp8(a) else _wide(a) for a in args)
             kwargs = {name: _wide(value) for name, value in kwargs.items()}
         return func(*args, **kwargs)
