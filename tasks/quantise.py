@@ -79,7 +79,7 @@ class _Scaled(TorchFunctionMode):
         if func is torch.Tensor.unflatten:  # whose own text torch.compile cannot trace under a mode
             return torch.unflatten(*args, **kwargs)
         if func is not torch.Tensor.view and not (args and _is_fp8(args[0])):
-            # fp8 holds no results: a cast to x.dtype is one to what holds them (a view of bytes, as in `_even`, is none)
+            # fp8 holds no results: a cast to x.dtype is one to what holds them (a view of bytes is none)
             args = tuple(self.one.bfloat16() if func in _LIKE and _is_fp8(a) else _wide(a) for a in args)
             kwargs = {name: _wide(value) for name, value in kwargs.items()}
         return func(*args, **kwargs)
