@@ -51,13 +51,16 @@ def eager(task: Task, sets: list[BufferSet]) -> Replay:
 def compiled(task: Task, sets: list[BufferSet]) -> Replay:
     """torch.compile of the reference with static shapes. Raises whatever the compiler raises.
 
-    It raises too where the compiler would go back to the reference as it is, without a word, and be timed as such.
+    It raises too where the compiler would go back to the reference as it is, without a word, and be timed as such; and
+    where it would cut a reference on fp8 operands into pieces, for it may be our way to multiply them that it cannot
+    trace, and what users compile would be faster.
     """
     torch._dynamo.reset()
     strict = torch._dynamo.config.patch(fail_on_recompile_limit_hit=True)
     with warnings.catch_warnings(), strict:
         warnings.simplefilter("ignore")
-        function = torch.compile(_reference(task, sets[0].inputs), dynamic=False)
+        reference = _reference(task, sets[0].inputs)
+        function = torch.compile(reference, dynamic=False, fullgraph=reference is not task.reference)
         return recorded([partial(function, **s.inputs) for s in sets])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import json
 import os
@@ -423,3 +424,23 @@ def test_torch_compile_is_never_timed_as_the_plain_reference_that_it_falls_back_
         held.inputs["cap"] = 1.0 + number
     with pytest.raises(Exception, match="recompile_limit"):
         baselines.compiled(task, sets)
+
+
+def test_a_reference_on_fp8_operands_is_compiled_whole_or_not_timed(monkeypatch):
+    """One that our way to multiply had cut into pieces was slower than what a user compiles, and was beaten."""
+    monkeypatch.setattr(baselines, "recorded", lambda calls: [call() for call in calls])
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    task, sizes = load_task("linear_scale_bias"), {"M": 16, "N": 16, "K": 16}
+    for storage in ("bf16", "fp8"):
+        sets = buffers.place(Arena(2**24, torch.device("cpu")), task, Workload(sizes=sizes, storage=storage), 1)
+        assert len(baselines.compiled(task, sets)) == 1
+
+    def in_pieces(x, w, row_scale, col_scale, bias):
+        torch._dynamo.graph_break()
+        return task.reference(x, w, row_scale, col_scale, bias)
+
+    cut = dataclasses.replace(task, reference=in_pieces)
+    with pytest.raises(Exception, match="graph_break"):
+        baselines.compiled(cut, sets)
+    sets = buffers.place(Arena(2**24, torch.device("cpu")), task, Workload(sizes=sizes), 1)
+    assert len(baselines.compiled(cut, sets)) == 1
