@@ -49,6 +49,8 @@ python benchmarks/table.py benchmarks/results/*-gate.jsonl.xz benchmarks/results
   without the gate's pauses: at the board's power limit, where another schedule may win.
   Liger joins no epilogue to a product but in its cross-entropy, which waits for the host: [using.md](using.md#training)
   has it inside models. coda-kernels is on no package index.
+- NAME_fp8 is NAME with fp8 operands: its product is theirs, times `x_scale` and `w_scale`, a scale for each of their
+  rows.
 - \\* marks a baseline that takes more than 1.3 times its own unfused roofline (of several shapes, at most of them):
   beating that proves little.
 - **SoL**: the data sheet's roofline over the measured time.
@@ -159,7 +161,7 @@ def _summary(verdicts: list[Verdict], libraries: list[Row], known: dict[str, Tas
         cells = [
             verdict["task"],
             str(task.level) if task else "",
-            " ".join(task.doc.split("\n\n")[0].split()).replace("|", "\\|") if task else "",
+            _formula(task) if task else "",
             f"{verdict['tier']}, {key(verdict)[2]}",
             sizes,
             _measure(_together([r["tax"] for r in rows])),
@@ -169,6 +171,12 @@ def _summary(verdicts: list[Verdict], libraries: list[Row], known: dict[str, Tas
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def _formula(task: Task) -> str:
+    """Its first paragraph; of NAME_fp8 that of NAME."""
+    text = " ".join(task.doc.split("\n\n")[0].split()).replace("|", "\\|")
+    return text.partition(f" Here {task.gemm} is that of fp8 operands")[0] if task.fp8 else text
 
 
 def _details(verdicts: list[Verdict], libraries: list[Row]) -> list[str]:
