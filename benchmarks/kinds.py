@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from codasmith.tasks import ProgramTask, shipped
 from codasmith.tasks.scaled import SUFFIX
-from table import Row, Verdict, admitted, key, recorded
+from table import Row, Verdict, admitted, key, recorded, rows_of
 
 KINDS = {
     "bf16": "bf16, one product",
@@ -49,10 +49,6 @@ def by_kind(verdicts: list[Verdict]) -> dict[str, list[Verdict]]:
         program = isinstance(known.get(verdict["task"]), ProgramTask)
         found.setdefault(key(verdict)[2] + ", programs" * program, []).append(verdict)
     return {kind: some for kind, some in found.items() if some}
-
-
-def rows_of(verdicts: list[Verdict]) -> list[Row]:
-    return [row for verdict in verdicts for row in verdict["timing"]["workloads"]]
 
 
 def papers_shapes(task: str) -> set[tuple[int, int, int]]:
