@@ -127,6 +127,12 @@ def test_the_width_of_the_intervals():
     assert f"Of the {len(verdicts)} verdicts in the registry" in said
 
 
+def test_fast_accumulation_is_refused():
+    printed = re.findall(r"PRINTED (\w+): .*, ([\d.]+) times", text("benchmarks/results/h200-2026-11-30-gpu-tests.txt"))
+    sigmoid, clamp = dict(printed)["linear_sigmoid_fp8"], dict(printed)["linear_clamp_fp8"]
+    assert f"by {float(sigmoid):.0f} and {float(clamp):.0f} times the bound of these two" in text("docs/trust.md")
+
+
 def test_what_fp8_loses_of_large_logits_is_what_scaled_mm_loses():
     refused = [v for v in rows("h200-2026-11-29-gate-first.jsonl.xz") if v["status"] == "refused"][-2:]
     found = [stage["finding"]["details"] for verdict in refused for stage in verdict["stages"] if stage["finding"]]
