@@ -66,8 +66,7 @@ def run(
     from ..tasks import load_task  # imports torch, so not before a mistake that needs none to be seen
 
     task = load_task(task) if isinstance(task, str | os.PathLike) else task
-    storage = storage or task.usual_storage
-    task.check_storage(storage)
+    storage = task.check_storage(storage)
     _check_tier(task, model, tier)
     path = Path(journal) if journal is not None else _new_path(task.name, model.name)
     gate, admit = gate_and_admit(storage, cpu_only)

@@ -72,8 +72,7 @@ def _judge(
         from . import report
 
         problem = load_task(task)
-        stored = storage.value if storage else problem.usual_storage
-        problem.check_storage(stored)
+        stored = problem.check_storage(storage and storage.value)
         if not cpu_only and not gate.has_gpu():
             raise MachineCannot(
                 "there is no Hopper GPU here, so the candidate cannot be verified; "

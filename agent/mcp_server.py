@@ -61,7 +61,7 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
 
     def judge(task: str, source: str, tier: TierName, storage: StorageName | None, *, cpu_only: bool) -> Any:
         found = find(task)
-        found.check_storage(storage or found.usual_storage)
+        found.check_storage(storage)
         with one_at_a_time:
             return gate.evaluate(found, source, tier=tier, storage=storage, cpu_only=cpu_only)
 

@@ -27,7 +27,7 @@ IN_PIECES = (
 """Whose reference on fp8 operands torch.compile had cut into pieces: what was measured against those counts nowhere.
 Take out what is judged again."""
 
-HEAD = """\
+HEAD = f"""\
 # Kernels
 
 The kernels that ship with the package, as the gate measured them. Made by
@@ -47,9 +47,8 @@ python benchmarks/table.py benchmarks/results/*-gate.jsonl.xz benchmarks/results
   each recorded as a CUDA graph, so that no host time counts; of a kernel with fp8 operands, the reference with
   `torch._scaled_mm` for its product, cuBLAS's too, and then the pointwise rest in bf16. A dash: not measured. Eight of
   those references torch.compile had cut into pieces where they call `unflatten`, by a fault of the gate that has been
-  mended since, and the speed-ups over them, too high, are left out: `linear_bias_rope_fp8`, `linear_qknorm_fp8`,
-  `linear_qknorm_rope_fp8`, `linear_qknorm_rope_q_fp8`, `linear_rope_fp8`, `linear_rope_positions_fp8`,
-  `linear_swiglu_limit_fp8`, and `rmsnorm_rope` in fp8.
+  mended since, and the speed-ups over them, too high, are left out: {", ".join(f"`{n}`" for n in IN_PIECES[:-1])}, and
+  `{IN_PIECES[-1]}` in fp8.
 - **library**: speed-up over the best function of an installed library that does the whole job (quack's own, cuBLASLt's
   epilogues), with the fastest of four tiles where it lets one choose; timed beside the kernel admitted then, and
   without the gate's pauses: at the board's power limit, where another schedule may win.
@@ -257,7 +256,7 @@ def _races(verdict: Verdict) -> Iterator[tuple[str, dict, list[str], list[dict[s
 
 
 def _all(verdicts: list[Verdict]) -> str:
-    rows = [row for v in verdicts for row in v["timing"]["workloads"]]
+    rows = rows_of(verdicts)
     large = [r for r in rows if r["workload"]["sizes"]["M"] >= 4096]
     tax = _together([r["tax"] for r in rows])["value"]
     over = {k: _together(_each(rows, k)).get("value", math.nan) for k in ("compile", "eager")}

@@ -15,7 +15,6 @@ from ..agent.commands_run import (
     JsonOption,
     KeyEnv,
     StorageName,
-    StorageOption,
     Thinking,
     TierName,
     Timeout,
@@ -69,7 +68,9 @@ def evaluate(
     tier: Annotated[
         list[TierName] | None, typer.Option("--tier", help="closed (the default), cutedsl, or both.")
     ] = None,
-    storage: StorageOption = None,
+    storage: Annotated[
+        StorageName, typer.Option("--storage", help="Dtype of the tensors that the tasks leave open, for all of them.")
+    ] = StorageName.bf16,
     shapes: Annotated[
         int | None, typer.Option("--shapes", help="Time each task at so many of its shapes; all by default.")
     ] = None,
@@ -111,7 +112,7 @@ def evaluate(
             minutes=minutes,
             tasks=tuple(task) if task else None,
             tiers=tuple(t.value for t in tier) if tier else ("closed",),
-            storage=(storage or StorageName.bf16).value,
+            storage=storage.value,
             shapes=shapes,
             shard=shard,
             model_options=model_options(base_url, key_env, api, effort, thinking, timeout),

@@ -8,8 +8,8 @@ from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
 
 from ..agent.models import Answer, Message, ModelError, OnText, Usage
-from ..tasks.load import shipped_task
-from ..tasks.scaled import SUFFIX, scaled_epilogue
+from ..tasks.load import plain_task
+from ..tasks.scaled import scaled_epilogue
 
 if TYPE_CHECKING:
     from ..tasks import Task
@@ -44,7 +44,7 @@ def source_for(task: str, tier: str = "closed", folder: Traversable | None = Non
     places = ((), ("programs",)) if tier == "closed" else ((tier,),)
     files = (folder.joinpath(*place, f"{task}.py") for place in places)
     found = next((file.read_text(encoding="utf-8") for file in files if file.is_file()), None)
-    base = shipped_task(task.removesuffix(SUFFIX)) if task.endswith(SUFFIX) and tier == "closed" else None
+    base = plain_task(task) if tier == "closed" else None
     if found is not None or base is None:
         return found
     plain = source_for(base.name, tier, folder)

@@ -12,14 +12,14 @@ import json
 import os
 import warnings
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..tasks import Task, Workload
-from ..tasks.quantise import FP8, multiplied
+from ..tasks.quantise import FP8, by_scaled_mm, one
 from .buffers import BareSet, BufferSet
 from .stopwatch import Replay
 
@@ -33,8 +33,7 @@ def product(task: Task, bare: BareSet) -> None:
     a, b, out = bare.inputs["a"], bare.inputs["b"], bare.outputs["product"]
     left, right = a.t() if task.gemm.a_transposed else a, b.t() if task.gemm.b_transposed else b
     if a.dtype == FP8:
-        one = _one(a.device)
-        torch._scaled_mm(left, right, one, one, out_dtype=out.dtype, out=out)
+        torch._scaled_mm(left, right, one(a.device), one(a.device), out_dtype=out.dtype, out=out)
     else:
         torch.matmul(left, right, out=out)
 
@@ -45,7 +44,7 @@ def cublas(task: Task, sets: list[BareSet]) -> Replay:
 
 def eager(task: Task, sets: list[BufferSet]) -> Replay:
     """The reference; each product of fp8 operands in it by cuBLAS too, through torch._scaled_mm."""
-    return recorded([partial(_reference(task, s.inputs), **s.inputs) for s in sets])
+    return recorded([partial(by_scaled_mm(task.reference, s.inputs), **s.inputs) for s in sets])
 
 
 def compiled(task: Task, sets: list[BufferSet]) -> Replay:
@@ -59,19 +58,9 @@ def compiled(task: Task, sets: list[BufferSet]) -> Replay:
     strict = torch._dynamo.config.patch(fail_on_recompile_limit_hit=True)
     with warnings.catch_warnings(), strict:
         warnings.simplefilter("ignore")
-        reference = _reference(task, sets[0].inputs)
+        reference = by_scaled_mm(task.reference, sets[0].inputs)
         function = torch.compile(reference, dynamic=False, fullgraph=reference is not task.reference)
         return recorded([partial(function, **s.inputs) for s in sets])
-
-
-def _reference(task: Task, inputs: dict[str, Any]) -> Callable[..., Any]:
-    small = [v for v in inputs.values() if isinstance(v, torch.Tensor) and v.dtype == FP8]
-    return multiplied(task.reference, _one(small[0].device)) if small else task.reference
-
-
-@cache
-def _one(device: torch.device) -> torch.Tensor:
-    return torch.ones((), device=device)
 
 
 def recall(folder: Path, environment: dict[str, str], task: Task, workload: Workload) -> dict[str, Any]:

@@ -63,12 +63,12 @@ def shipped_task(name: str) -> Task | None:
 @cache
 def _scaled(name: str) -> Task | None:
     """NAME_fp8 of one of the project's own tasks; None if there is none."""
-    base = _base(name)
+    base = plain_task(name)
     return scaled(base) if base and not why_not(base) else None
 
 
-def _base(name: str) -> Task | None:
-    """NAME of NAME_fp8, where it is one of the project's own tasks."""
+def plain_task(name: str) -> Task | None:
+    """NAME, given NAME_fp8, where it is one of the project's own tasks."""
     return shipped_task(name.removesuffix(SUFFIX)) if name.endswith(SUFFIX) else None
 
 
@@ -127,7 +127,7 @@ def _is_path(text: str) -> bool:
 def _from_catalogue(name: str) -> Task:
     if found := shipped_task(name):
         return found
-    if base := _base(name):
+    if base := plain_task(name):
         return scaled(base)  # which says why there is none
     near = difflib.get_close_matches(name, shipped(), n=2)
     near = [f"{name}.py, which is here"] if Path(f"{name}.py").is_file() else near

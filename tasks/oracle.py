@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from .errors import TaskError
 from .inputs import Inputs
-from .quantise import FP8, as_unfused, multiplied
+from .quantise import FP8, as_unfused, by_scaled_mm
 
 if TYPE_CHECKING:
     from .task import Task
@@ -65,9 +65,8 @@ def unfused(task: Task, inputs: Inputs) -> dict[str, torch.Tensor]:
 
 def check_fp8(task: Task, inputs: Inputs) -> None:
     """Run the reference on fp8 operands on any device as a GPU does. Raises TaskError, as `oracle` does."""
-    device = torch.as_tensor(inputs[task.leading]).device
     with torch.no_grad():
-        _answer(task, inputs, multiplied(task.reference, torch.ones((), device=device)))
+        _answer(task, inputs, by_scaled_mm(task.reference, inputs))
 
 
 class _Wide(TorchFunctionMode):

@@ -15,6 +15,7 @@ in bf16, which holds each of them and loses less.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -112,11 +113,22 @@ def _even(b: torch.Tensor) -> torch.Tensor:
     return F.pad(b.t().view(torch.uint8), (0, 0, 0, behind)).view(FP8).t() if behind else b
 
 
+@cache
+def one(device: torch.device) -> torch.Tensor:
+    """A float32 1 that stays: a CUDA graph that has recorded it reads it whenever it runs."""
+    return torch.ones((), device=device)
+
+
+def by_scaled_mm(reference: Callable, inputs: Mapping[str, Any]) -> Callable:
+    """The reference as `multiplied` makes it for these inputs; itself without fp8 among them."""
+    small = next((v for v in inputs.values() if _is_fp8(v)), None)
+    return reference if small is None else multiplied(reference, one(small.device))
+
+
 def as_unfused(reference: Callable, inputs: Mapping[str, Any]) -> tuple[Callable, dict[str, Any]]:
     """What to call for the unfused path, and with what; the reference and the inputs themselves without fp8."""
-    small = [v for v in inputs.values() if _is_fp8(v)]
-    if small and small[0].is_cuda:
-        return multiplied(reference, torch.ones((), device=small[0].device)), dict(inputs)
+    if any(_is_fp8(v) and v.is_cuda for v in inputs.values()):
+        return by_scaled_mm(reference, inputs), dict(inputs)
     return reference, widened(inputs)
 
 

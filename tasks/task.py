@@ -174,8 +174,9 @@ class Task:
 
         return "fp8" if self.fp8 and self.name.endswith(SUFFIX) else "bf16"
 
-    def check_storage(self, storage: str) -> None:
-        """Raise TaskError, in one sentence, where the task is not for this storage dtype."""
+    def check_storage(self, asked: str | None) -> str:
+        """The storage dtype that is asked for, or the usual one. Raises TaskError where the task is not for it."""
+        storage = asked or self.usual_storage
         if storage not in self.storages:
             from .scaled import scaled
 
@@ -186,6 +187,7 @@ class Task:
                 except TaskError as error:
                     remedy = f": {error}"
             raise TaskError(f"task {self.name!r} is for {', '.join(self.storages)}, and {storage} is asked{remedy}")
+        return storage
 
     def dtype_of(self, name: str, storage: str) -> str:
         """The dtype's name: as declared, else the storage dtype; fp8 holds the product's operands only."""

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from ..tasks import ProgramTask, Task, TaskError, load_task, shipped, shipped_task
-from ..tasks.scaled import SUFFIX as FP8_SUFFIX
+from ..tasks.load import plain_task
 from ..tasks.scaled import why_not
 from ..templates import ABI
 from .errors import RegistryError, UnknownKernel, warn
@@ -132,7 +132,7 @@ def find(name: str) -> Entry:
 
 
 def _unknown(title: str) -> str:
-    if title.endswith(FP8_SUFFIX) and (base := shipped_task(title.removesuffix(FP8_SUFFIX))):
+    if base := plain_task(title):
         return f"nothing is called {title!r}: {why_not(base)}"
     known = sorted({*shipped(), *(e.record.task for e in scan()[0])})
     near = difflib.get_close_matches(title, known, n=1, cutoff=0.6)

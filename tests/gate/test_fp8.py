@@ -9,6 +9,7 @@ from codasmith.gate.frame import frame_of
 from codasmith.gate.pipeline import bare_kernels
 from codasmith.primitives import read
 from codasmith.tasks import Workload, catalogue, draw, load_task
+from codasmith.tasks.quantise import by_scaled_mm
 from codasmith.templates.compile import Compiler
 from codasmith.templates.generate import generate
 from codasmith.templates.launch import refuse
@@ -73,11 +74,11 @@ def test_baselines_multiply_fp8_by_scaled_mm():
     baselines.product(TASK, BareSet({"a": inputs["x"], "b": inputs["w"]}, {"product": out}, {}))
     expected = (inputs["x"].double() @ inputs["w"].double().T).bfloat16()
     torch.testing.assert_close(out, expected, rtol=2**-7, atol=0)
-    answer = baselines._reference(TASK, inputs)(**inputs)["y"]
+    answer = by_scaled_mm(TASK.reference, inputs)(**inputs)["y"]
     expected = out * inputs["row_scale"][:, None] * inputs["col_scale"] + inputs["bias"]
     torch.testing.assert_close(answer, expected)
     plain = draw(TASK, Workload(sizes=SIZES))
-    assert baselines._reference(TASK, plain) is TASK.reference
+    assert by_scaled_mm(TASK.reference, plain) is TASK.reference
 
 
 def test_roofline_of_fp8_counts_bytes_of_operands_once_and_twice_the_rate():

@@ -14,7 +14,7 @@ from codasmith.gate.tolerance import judge
 from codasmith.primitives import read
 from codasmith.tasks import Workload, draw, oracle, unfused
 from codasmith.tasks.load import shipped_task
-from codasmith.tasks.quantise import as_unfused
+from codasmith.tasks.quantise import as_unfused, by_scaled_mm
 from codasmith.templates.compile import Compiler
 from codasmith.templates.generate import generate
 from codasmith.templates.launch import Kernel, refuse
@@ -104,6 +104,6 @@ def test_cublas_and_the_reference_multiply_fp8_eagerly_and_compiled():
     exact = inputs["x"].double() @ inputs["w"].double().T
     assert (out.double() - exact).abs().max() <= exact.abs().max() / 128
     truth = oracle(TASK, inputs)["y"]
-    reference = baselines._reference(TASK, inputs)
+    reference = by_scaled_mm(TASK.reference, inputs)
     for run in (reference, torch.compile(reference, dynamic=False, fullgraph=True)):
         assert (run(**inputs)["y"].double() - truth).abs().max() <= truth.abs().max() / 64
