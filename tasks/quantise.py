@@ -14,12 +14,13 @@ in bf16, which holds each of them and loses less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import is_fake
 from torch.overrides import TorchFunctionMode
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _LARGEST = 448.0
 _WHOLE = 2.0**-4
 """The scale of small whole numbers, which stay exact."""
 _COLUMNS = 16
-"""`torch._scaled_mm` takes multiples of so many."""
+"""`torch._scaled_mm` takes multiples of so many, and rows that begin at such a multiple."""
 _PRODUCTS = {
     torch.matmul: ("input", "other"),
     torch.mm: ("input", "mat2"),
@@ -57,6 +58,21 @@ def quantised(task: Task, inputs: Mapping[str, Any], family: str) -> dict[str, A
         given = made[taker]
         made[taker] = given * scale if isinstance(given, torch.Tensor) else given * float(scale)
     return made
+
+
+def takes(operands: Sequence[torch.Tensor]) -> bool:
+    """Whether `torch._scaled_mm` takes these as a product's operands: fp8, on a GPU that multiplies it, in whole rows
+    of 16 bytes that lie one behind the other. Sizes unknown while tracing are not taken."""
+    return all(
+        _is_fp8(v)
+        and v.is_cuda
+        and all(type(size) is int and size for size in v.shape)
+        and v.shape[1] % _COLUMNS == v.storage_offset() % _COLUMNS == 0
+        and v.is_contiguous()
+        and (is_fake(v) or v.data_ptr() % _COLUMNS == 0)
+        and torch.cuda.get_device_capability(v.device) >= (8, 9)
+        for v in operands
+    )
 
 
 def widened(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -189,12 +189,8 @@ class Runner:
         return sorted(found, key=rank)
 
     def _slower(self, evidence: Evidence, sizes: dict[str, int]) -> dict[str, Measure]:
-        """Which baselines are faster than the kernel here, where one of them may run in its place.
-
-        None for fp8: what was measured multiplies by `torch._scaled_mm`, and what would run does in bf16.
-        """
-        alone = self.strict or self.batch_invariant or evidence.storage == "fp8"
-        return {} if alone else choice.faster(evidence, sizes)
+        """Which baselines are faster than the kernel here, where one of them may run in its place."""
+        return {} if self.strict or self.batch_invariant else choice.faster(evidence, sizes)
 
     def traced(self, values: tuple[Value, ...]) -> str:
         """Why torch.compile had better see the reference than this operator: it was measured to be faster. "" if not.

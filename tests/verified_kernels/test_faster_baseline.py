@@ -1,15 +1,14 @@
 """Where the record says that a baseline was faster, it runs; nowhere else, and never where bits are promised."""
 
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
 from codasmith.tasks import Workload, draw
 from codasmith.tasks import unfused as plain
-from codasmith.tasks.tensor import DTYPES
+from codasmith.tasks.quantise import by_scaled_mm
 from codasmith.templates.schedule import SCHEDULES
-from codasmith.verified_kernels import admit, load, store, unfused
+from codasmith.verified_kernels import admit, load, unfused
 from codasmith.verified_kernels.choice import COMPILED, EAGER, faster
 
 TIMED = {"M": 5, "N": 24, "K": 16}
@@ -27,15 +26,15 @@ def task(sample):
 def timed(evaluation, task):
     """Admits a kernel that stood so to its baselines on one workload; its tax orders it among others."""
 
-    def make(over_eager, over_compile, source="# a\n", tax=1.05, sizes=TIMED, task=task):
+    def make(over_eager, over_compile, source="# a\n", tax=1.05, sizes=TIMED, task=task, storage="bf16"):
         row = {
-            "workload": Workload(sizes=sizes).model_dump(mode="json"),
+            "workload": Workload(sizes=sizes, storage=storage).model_dump(mode="json"),
             "schedule": SCHEDULES[0].name,
             "milliseconds": {"kernel": 1.0},
             "over_eager": over_eager,
             "over_compile": over_compile,
         }
-        given = evaluation(task, source=source, timing={"tax": tax, "workloads": [row]})
+        given = evaluation(task, source=source, storage=storage, timing={"tax": tax, "workloads": [row]})
         return admit(given, task, author="x")
 
     return make
@@ -215,17 +214,21 @@ def test_traces_that_are_not_for_torch_compile_keep_the_operator(fake_kernel, ta
     torch.library.opcheck(op.overload, tuple(values))
 
 
-@pytest.mark.parametrize(("name", "given_away"), [("linear_sigmoid_gated_residual_fp8", False), ("linear_bias", True)])
-def test_a_kernel_on_fp8_operands_is_not_given_away_for_a_product_in_bf16(monkeypatch, name, given_away):
-    """Both were slower than torch.compile at this shape; but that had `torch._scaled_mm`, which no reference has."""
-    monkeypatch.setattr(store, "SHIPPED", Path(store.__file__).parent / "kernels")
-    op = load(name)
-    task, sizes = op.task, dict.fromkeys("MNK", 8192)
-    (evidence,) = (e for e in op.entry.record.evidence if e.storage == task.usual_storage)
-    assert COMPILED in faster(evidence, sizes)
-    with torch._subclasses.FakeTensorMode():
-        values = tuple(
-            torch.empty(t.size(sizes), dtype=DTYPES[task.dtype_of(n, task.usual_storage)])
-            for n, t in task.tensors.items()
-        )
-        assert bool(op._runner.traced(values)) is given_away
+@pytest.mark.parametrize(("over_eager", "over_compile"), [(BELOW, ABOVE), (ABOVE, BELOW)])
+def test_a_reference_on_fp8_operands_runs_in_a_kernels_place_as_it_was_measured(
+    fake_kernel, sample, timed, monkeypatch, over_eager, over_compile
+):
+    """By `torch._scaled_mm`: as the same numbers in bf16 it would be slower than the kernel that it replaces."""
+    task = sample("sample_alias_fp8")
+    timed(over_eager, over_compile, task=task, storage="fp8")
+    monkeypatch.setattr(unfused, "takes", lambda operands: True)  # as on a GPU
+    op, inputs = load(task), draw(task, Workload(sizes=TIMED, storage="fp8"))
+    values = tuple(inputs[name] for name in task.tensors)
+    results = op(*values)
+    if over_eager is BELOW:
+        measured = by_scaled_mm(task.reference, inputs)(**inputs)
+        pairs = zip(results, measured.values(), strict=True)
+        assert not fake_kernel and all(torch.equal(a, b.to(a.dtype)) for a, b in pairs)
+    else:
+        found = targets(op, values)
+        assert "aten._scaled_mm.default" in found and "aten.mm.default" not in found and len(fake_kernel) == 1

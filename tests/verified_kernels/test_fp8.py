@@ -3,7 +3,7 @@
 import pytest
 import torch
 from codasmith.tasks import Workload, catalogue, draw, oracle
-from codasmith.tasks.quantise import FP8
+from codasmith.tasks.quantise import FP8, takes
 from codasmith.verified_kernels import InputError, load, unfused
 
 SIZES = {"M": 24, "N": 48, "K": 80}
@@ -57,3 +57,53 @@ def test_another_fp8_is_told_of_with_the_dtype_to_take(inputs, dtype, name, want
     changed = {**inputs, name: inputs[name].float().abs().to(dtype)}
     with pytest.raises(InputError, match=words):
         load("linear_scale_bias")(**changed)
+
+
+def empty(rows, columns, stride=None, dtype=FP8, device="cuda"):
+    return torch.empty_strided((rows, columns), stride or (columns, 1), dtype=dtype, device=device)
+
+
+@pytest.mark.parametrize(
+    ("capability", "make", "taken"),
+    [
+        ((9, 0), lambda: [empty(24, 80), empty(48, 80)], True),
+        ((8, 0), lambda: [empty(24, 80), empty(48, 80)], False),
+        ((9, 0), lambda: [empty(24, 72), empty(48, 72)], False),
+        ((9, 0), lambda: [empty(0, 80), empty(48, 80)], False),
+        ((9, 0), lambda: [empty(24, 80, stride=(160, 1)), empty(48, 80)], False),
+        ((9, 0), lambda: [empty(24, 80), empty(48, 80, stride=(1, 48))], False),
+        ((9, 0), lambda: [empty(24, 80), empty(48, 80, dtype=torch.bfloat16)], False),
+        ((9, 0), lambda: [empty(24, 80), empty(48, 80, device="cpu")], False),
+    ],
+)
+def test_scaled_mm_is_given_what_it_takes(monkeypatch, capability, make, taken):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    with torch._subclasses.FakeTensorMode():
+        operands = make()
+    assert takes(operands) is taken
+
+
+def apart(tensor, stride, offset=0):
+    """The same numbers with rows so far apart, the first behind so many bytes."""
+    memory = torch.zeros(tensor.shape[0] * stride + offset, dtype=torch.uint8, device=tensor.device).view(FP8)
+    return memory.as_strided(tensor.shape, (stride, 1), offset).copy_(tensor)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("sizes", "lay", "taken"),
+    [
+        ({}, lambda t: t, True),
+        ({"M": 1, "N": 8}, lambda t: t, True),
+        ({"K": 72}, lambda t: t, False),
+        ({}, lambda t: apart(t, 96), False),
+        ({}, lambda t: apart(t, 80, 8), False),
+    ],
+)
+def test_on_a_gpu_the_reference_answers_however_fp8_operands_lie(sizes, lay, taken):
+    inputs = draw(TASK, Workload(sizes={**SIZES, "M": 500, **sizes}, storage="fp8"), "cuda")
+    inputs.update({name: lay(inputs[name]) for name in ("x", "w")})
+    assert takes([inputs["x"], inputs["w"]]) is taken
+    (y,) = unfused.run(TASK, tuple(inputs.values()))
+    truth = oracle(TASK, inputs)["y"]
+    assert (y.double() - truth).abs().max() <= truth.abs().max() / 64

@@ -129,12 +129,13 @@ def test_a_patched_model_answers_the_same(name):
         assert torch.equal(model(tokens).logits, expected)
 
 
-def test_where_the_compiler_was_measured_to_be_faster_its_trace_holds_the_reference():
-    op = load("linear_bias")
-    evidence = op.entry.record.of("bf16")
+@pytest.mark.parametrize("name", ["linear_bias", "linear_router_sigmoid_fp8"])
+def test_where_the_compiler_was_measured_to_be_faster_its_trace_holds_the_reference(name):
+    op = load(name)
+    evidence = op.entry.record.of(op.task.usual_storage)
     slower = [w.workload for w in evidence.workloads if COMPILED in faster(evidence, w.workload.sizes)]
     if not slower:
-        pytest.skip("the record of linear_bias names no such size")
+        pytest.skip(f"the record of {name} names no such size")
     inputs = draw(op.task, slower[0], "cuda")
     torch._dynamo.reset()
     compiled = torch.compile(lambda **i: op(**i), fullgraph=True, dynamic=False)
@@ -142,6 +143,6 @@ def test_where_the_compiler_was_measured_to_be_faster_its_trace_holds_the_refere
         compiled(**inputs)  # traces, which the profiler would see too
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
             y = compiled(**inputs)
-    assert "codasmith::linear_bias" not in {e.name for e in profile.events()}
+    assert f"codasmith::{name}" not in {e.name for e in profile.events()}
     assert "traced by torch.compile" in op.explain(**inputs) and op.why_not(**inputs) is None
     check(op.task, inputs, (y,))
