@@ -36,9 +36,6 @@ ENVIRONMENT = {
 SIDE = {"m": 512, "n": 1024, "k": 512}
 """Any legal size: the compiled kernel serves all."""
 
-FEW_STAGES = 3
-"""Fewer stages of operands than this leave the tensor cores waiting: half the speed was measured with two."""
-
 
 def contained(job: dict[str, Any]) -> None:
     """Build one job in the sandbox: a child compiles and may start nothing; what it leaves is linked here."""
@@ -102,6 +99,7 @@ def _build(job: dict[str, Any]) -> dict[str, Any]:
 
     from .describe import describe
     from .finish import Join, compile_join
+    from .pipeline_stages import shared_out
     from .signature import Signature
 
     host.get_max_active_clusters = lambda clusters, *a, **k: 132 // clusters
@@ -109,16 +107,9 @@ def _build(job: dict[str, Any]) -> dict[str, Any]:
     compute = GemmSm90._compute_stages.__func__
 
     def recorded(cls, *args, **kwargs):
-        result = compute(cls, *args, **kwargs)
-        if result[0] < FEW_STAGES:
-            # Two stages of loaded tiles instead of four: what is multiplied waits for memory more than they do.
-            usual, cls.epi_c_stage_base = cls.epi_c_stage_base, 2
-            try:
-                result = max(compute(cls, *args, **kwargs), result, key=lambda r: r[0])
-            finally:
-                cls.epi_c_stage_base = usual
-        stages.append(int(result[0]))
-        return result
+        found = shared_out(compute, cls, *args, **kwargs)
+        stages.append(int(found[0]))
+        return found
 
     GemmSm90._compute_stages = classmethod(recorded)
 

@@ -70,7 +70,7 @@ def cache_folder() -> Path:
 def template_digest() -> str:
     """sha256 over the files that shape an object beside its source: one made by another template is not reused."""
     digest = hashlib.sha256(ABI.encode())
-    for name in ("build", "describe", "device", "finish", "link", "resources", "sinks"):
+    for name in ("build", "describe", "device", "finish", "link", "pipeline_stages", "resources", "sinks"):
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
     for package in ("quack-kernels", "nvidia-cutlass-dsl"):
         digest.update(version(package).encode())

@@ -1,0 +1,60 @@
+"""How many stages of shared memory a kernel's pipelines get: its operands', its stores' and its loaded tiles'.
+
+quack serves the epilogue first, with two stages of stores and four of tiles, and the operands get what is left.  That
+is mostly enough of 16-bit operands.  A tensor core multiplies 8-bit ones twice as fast, and waits for memory unless as
+many bytes of them are on their way: the epilogue gives up stages where that makes room for another one of operands.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+Stages = tuple[int, int, int]
+"""Of operands, of stores, of loaded tiles."""
+
+FEW = 3
+"""Fewer stages of 16-bit operands than this leave the tensor cores waiting: half the speed was measured with two."""
+FEW_BYTES, SOME_BYTES = 160 << 10, 192 << 10
+"""Of 8-bit operands, on their way. Another stage made kernels some 20 % faster that had 120 KiB, 7 to 12 % with 128 to
+144, and 1 % with 160, where no stage of stores is worth it any more (H200, depths of 4096 to 14336)."""
+TILES, STORES = ((3, 0), (2, 0)), ((4, 1), (3, 1), (2, 1))
+"""Stages of tiles to begin with, and how many of stores fewer; the best liked first."""
+
+
+def shared_out(compute: Callable[..., Stages], cls: type, *args: Any, **kwargs: Any) -> Stages:
+    """The stages for a kernel of quack's class `cls`, whose own `_compute_stages` is `compute`; the rest is its."""
+    given = inspect.signature(compute).bind(cls, *args, **kwargs).arguments
+    usual = compute(**given)
+    tried = [_fewer(compute, given, *fewer) for fewer in _to_try(usual[0], given)]
+    return max([usual, *(t for t in tried if t[1] > 0)], key=lambda stages: stages[0])
+
+
+def _to_try(stages: int, given: dict[str, Any]) -> tuple[tuple[int, int], ...]:
+    bits = given["a_dtype"].width
+    if bits > 8:
+        return TILES[1:] if stages < FEW else ()
+    m, n, k = given["cta_tile_shape_mnk"]
+    on_their_way = stages * (m + n) * k * bits // 8
+    return (TILES + STORES) if on_their_way < FEW_BYTES else TILES if on_their_way < SOME_BYTES else ()
+
+
+def _fewer(compute: Callable[..., Stages], given: dict[str, Any], tiles: int, stores: int) -> Stages:
+    """The same, beginning with so many stages of tiles, and with so many stages of stores fewer."""
+    cls = given["cls"]
+    usual, cls.epi_c_stage_base = cls.epi_c_stage_base, tiles
+    try:
+        room = given["smem_capacity"] + stores * _stored(given)
+        found = compute(**{**given, "smem_capacity": room})
+    finally:
+        cls.epi_c_stage_base = usual
+    return found[0], found[1] - stores, found[2]
+
+
+def _stored(given: dict[str, Any]) -> int:
+    """Bytes of a stage of stores."""
+    rows, columns = given["epi_tile"]
+    d, shape = given["d_dtype"], given.get("warp_shape_mnk")
+    smem = given["cls"].epi_smem_bytes(given["epilogue_args"], given["cta_tile_shape_mnk"], given["epi_tile"], shape)
+    return smem.d_stage + (rows * columns * d.width // 8 if d is not None else 0)
