@@ -20,14 +20,8 @@ from codasmith.tasks import Task, shipped_task
 WEAK = 1.3
 """A baseline slower than this many times its own unfused roofline is marked: beating it proves little."""
 KEPT = ("admitted", "passed")
-IN_PIECES = (
-    *("linear_bias_rope_fp8", "linear_qknorm_fp8", "linear_qknorm_rope_fp8", "linear_qknorm_rope_q_fp8"),
-    *("linear_rope_fp8", "linear_rope_positions_fp8", "linear_swiglu_limit_fp8", "rmsnorm_rope"),
-)
-"""Whose reference on fp8 operands torch.compile had cut into pieces: what was measured against those counts nowhere.
-Take out what is judged again."""
 
-HEAD = f"""\
+HEAD = """\
 # Kernels
 
 The kernels that ship with the package, as the gate measured them. Made by
@@ -45,10 +39,7 @@ python benchmarks/table.py benchmarks/results/*-gate.jsonl.xz benchmarks/results
   pointwise rest at the measured copy rate. Below 1.00, no unfused implementation of any quality is as fast.
 - **eager**, **compile**: speed-up over the task's reference in the storage dtype, as written and through torch.compile,
   each recorded as a CUDA graph, so that no host time counts; of a kernel with fp8 operands, the reference with
-  `torch._scaled_mm` for its product, cuBLAS's too, and then the pointwise rest in bf16. A dash: not measured. Eight of
-  those references torch.compile had cut into pieces where they call `unflatten`, by a fault of the gate that has been
-  mended since, and the speed-ups over them, too high, are left out: {", ".join(f"`{n}`" for n in IN_PIECES[:-1])}, and
-  `{IN_PIECES[-1]}` in fp8.
+  `torch._scaled_mm` for its product, cuBLAS's too, and then the pointwise rest in bf16. A dash: not measured.
 - **library**: speed-up over the best function of an installed library that does the whole job (quack's own, cuBLASLt's
   epilogues), with the fastest of four tiles where it lets one choose; timed beside the kernel admitted then, and
   without the gate's pauses: at the board's power limit, where another schedule may win.
@@ -63,20 +54,8 @@ python benchmarks/table.py benchmarks/results/*-gate.jsonl.xz benchmarks/results
   took on any workload, ragged ones under every shipped schedule included.
 - Brackets hold bootstrap 95 % intervals over rounds; for several shapes, the geometric means of their ends.
 
-Rounds went on until the ratios were sure to a hundredth, or 6 s were over; but 62 of the verdicts are of at most 25
-rounds, and nearly all of them of a referee that slept while it waited, which could make a tax some 2 % higher
-([trust.md](trust.md#how-the-times-are-taken)):
-
-- in bf16 and fp16, `gelu_bwd`, `linear_bias_gelu`, `linear_bias_gelu_tanh`, `linear_bias_rope`, `linear_lse`,
-  `linear_reglu`, `linear_rope_positions`, `linear_row_absmax`, `linear_scale_bias`, `linear_scale_swiglu`,
-  `relu_sq_bwd`, `residual_layernorm_stats`, `rmsnorm_relu_sq`, `sigmoid_gate_bwd`, `softcap_cross_entropy` and
-  `softcap_dlogits`;
-- in bf16 alone, `geglu_bwd`, `layernorm_gelu`, `linear_accumulate`, `linear_adaln`, `linear_alpha_beta_residual`,
-  `linear_bias_relu_sq`, `linear_bias_residual`, `linear_bias_softplus`, `linear_gated_residual`, `linear_logprob`,
-  `linear_lora`, `linear_qknorm`, `linear_qknorm_rope`, `linear_qknorm_rope_q`, `linear_sigmoid`, `linear_silu_gate`,
-  `linear_softcap`, `linear_swiglu_limit`, `linear_swiglu_o`, `moe_down_weighted`, `qkv_qknorm_rope` and its backward,
-  `rmsnorm_geglu`, `rmsnorm_qkv_rope_bwd`, `swiglu_bwd_pointwise`, and `residual_partial_rmsnorm` in CuTeDSL;
-- in fp16 alone, `gelu_bwd_bias_grad`, `linear_clamp`, `linear_geglu_bias` and `swiglu_limit_bwd`.
+Rounds went on until the ratios were sure to a hundredth, or 6 s were over
+([trust.md](trust.md#how-the-times-are-taken)).
 
 Shapes: of that paper, M = N = K of 2048, 4096 and 8192 for its kernels (N three times as much for RoPE, and 32768 for
 the cross-entropy), 4096 and 8192 for most others; and layers of Llama 3 8B and 70B, Qwen3 8B, Mistral 7B, Gemma 2 9B,
@@ -119,15 +98,7 @@ def admitted(lines: list[dict[str, Any]]) -> list[Verdict]:
     found = {key(v): v for v in lines if v.get("status") in KEPT and v.get("timing", {}).get("workloads")}
     if not found:
         raise SystemExit("no admitted verdict in the files given; pass benchmarks/results/*-gate.jsonl.xz")
-    return [_left_out(v) if v["task"] in IN_PIECES and key(v)[2] == "fp8" else v for v in found.values()]
-
-
-def _left_out(verdict: Verdict) -> Verdict:
-    """Without what was measured against torch.compile, and no word on which is faster."""
-    rows = [{**row, "answer": "", "milliseconds": dict(row["milliseconds"])} for row in rows_of([verdict])]
-    for row in rows:
-        del row["over_compile"], row["milliseconds"]["compile"]
-    return {**verdict, "timing": {**verdict["timing"], "workloads": rows}}
+    return list(found.values())
 
 
 def rows_of(verdicts: list[Verdict]) -> list[Row]:

@@ -38,7 +38,7 @@ def test_every_shape_is_of_one_kind_by_dtype_and_whether_it_is_a_programs(verdic
 
 
 def test_a_kind_that_was_never_recorded_before_has_a_column_of_its_own(verdicts):
-    program = next(v for v in verdicts if shipped()[v["task"]].level == 4)
+    program = next(v for v in verdicts if v["task"] in shipped() and shipped()[v["task"]].level == 4)
     rows = [{**row, "workload": {**row["workload"], "storage": "fp16"}} for row in program["timing"]["workloads"]]
     found = chart.by_kind([{**program, "timing": {**program["timing"], "workloads": rows}}])
     assert list(found) == ["fp16, programs"] and kinds.table(found)[0] == "| geometric means | fp16, programs |"
