@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from ..templates.pipeline_stages import few
+from ..templates.schedule import by_name
 from .counters import told
 from .rendering import one_line
 
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
 
 SHAPES = 4
 """The most workloads that are told of."""
-FEW_STAGES = 3
-"""Fewer pipeline stages than this leave the multiplication waiting for memory."""
 
 
 def measured(verdict: Verdict, task: Task | None = None) -> list[str]:
@@ -28,7 +28,9 @@ def measured(verdict: Verdict, task: Task | None = None) -> list[str]:
     lines = []
     if "compile" in stages:
         lines.append(f"compile: {stages['compile'].note}")
-        lines += _compiled(stages["compile"].data.get("schedules") or {})
+        timed = verdict.timing.get("workloads") or [{}]
+        bits = 8 if timed[0].get("workload", {}).get("storage") == "fp8" else 16
+        lines += _compiled(stages["compile"].data.get("schedules") or {}, bits)
     if "tune" in stages:
         lines += _raced(stages["tune"].data.get("milliseconds") or {}) or [f"tune: {stages['tune'].note}"]
     if "timing" in stages:
@@ -38,7 +40,7 @@ def measured(verdict: Verdict, task: Task | None = None) -> list[str]:
     return [one_line(line, 400) for line in lines]
 
 
-def _compiled(schedules: dict[str, dict[str, Any]]) -> list[str]:
+def _compiled(schedules: dict[str, dict[str, Any]], bits: int) -> list[str]:
     """Spills and pipeline stages by schedule, and what was dropped and why; of programs, `PRODUCT/SCHEDULE`."""
     kept, dropped = [], []
     for name, seen in schedules.items():
@@ -53,10 +55,19 @@ def _compiled(schedules: dict[str, dict[str, Any]]) -> list[str]:
         if says:
             kept.append(f"{name} {' and '.join(says)}")
     lines = [f"left by your epilogue: {'; '.join(kept)}"] if kept else []
-    few = any((s.get("stages") or FEW_STAGES) < FEW_STAGES for s in schedules.values() if s.get("kept", True))
-    if few:
-        lines[-1] += f" (fewer than {FEW_STAGES} stages: the tiles that it reads and stores take the shared memory)"
+    short = [n for n, s in schedules.items() if s.get("kept", True) and s.get("stages") and _few(n, s["stages"], bits)]
+    if short:
+        lines[-1] += f" (too few stages: {', '.join(short)}; the tiles that it reads and stores take the shared memory)"
     return lines + ([f"schedules that were dropped: {'; '.join(dropped)}"] if dropped else [])
+
+
+def _few(name: str, stages: int, bits: int) -> bool:
+    """Of a schedule, or PRODUCT/SCHEDULE: whether these leave the multiplication waiting for memory."""
+    try:
+        schedule = by_name(name.rpartition("/")[2])
+    except KeyError:
+        return False
+    return few(stages, schedule.tile_m, schedule.tile_n, bits)
 
 
 def _raced(times: dict[str, dict[str, float]]) -> list[str]:

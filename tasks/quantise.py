@@ -68,11 +68,17 @@ def takes(operands: Sequence[torch.Tensor]) -> bool:
         and v.is_cuda
         and all(type(size) is int and size for size in v.shape)
         and v.shape[1] % _COLUMNS == v.storage_offset() % _COLUMNS == 0
-        and v.is_contiguous()
+        and v.stride() == (v.shape[1], 1)
         and (is_fake(v) or v.data_ptr() % _COLUMNS == 0)
-        and torch.cuda.get_device_capability(v.device) >= (8, 9)
+        and _multiplies(v.device)
         for v in operands
     )
+
+
+def _multiplies(device: torch.device) -> bool:
+    """Whether a CUDA device multiplies fp8."""
+    known = torch.version.cuda is not None and torch.cuda.is_available()
+    return known and torch.cuda.get_device_capability(device) >= (8, 9)
 
 
 def widened(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,7 +138,12 @@ def _even(b: torch.Tensor) -> torch.Tensor:
 @cache
 def one(device: torch.device) -> torch.Tensor:
     """A float32 1 that stays: a CUDA graph that has recorded it reads it whenever it runs."""
-    return torch.ones((), device=device)
+    return fresh_one(device)
+
+
+def fresh_one(device: torch.device) -> torch.Tensor:
+    """A float32 1, whatever the default dtype is."""
+    return torch.ones((), dtype=torch.float32, device=device)
 
 
 def by_scaled_mm(reference: Callable, inputs: Mapping[str, Any]) -> Callable:

@@ -16,29 +16,29 @@ Stages = tuple[int, int, int]
 
 FEW = 3
 """Fewer stages of 16-bit operands than this leave the tensor cores waiting: half the speed was measured with two."""
-FEW_BYTES, SOME_BYTES = 160 << 10, 192 << 10
-"""Of 8-bit operands, on their way. Another stage saved 18 % of the time where 120 KiB were, 10 % where 128, 6 % where
-144, and none where 160 (medians on H200s; the replaced verdicts in benchmarks/results had the stage less). Below the
-first, stages of stores are given up too; below the second, stages of tiles alone."""
-TILES, STORES = ((3, 0), (2, 0)), ((4, 1), (3, 1), (2, 1))
-"""Stages of tiles to begin with, and how many of stores fewer; the best liked first."""
+FEW_BYTES = 160 << 10
+"""Fewer bytes of 8-bit operands than this, on their way, leave them waiting: another stage saved 17 % of the time where
+120 KiB were, 9 % where 128, 5 % where 144, and none where 160 (medians on H200s, beside schedules that kept theirs; the
+replaced verdicts in benchmarks/results had the stage less)."""
+ROW_BYTES = 128
+"""Of an operand's row in a stage."""
+GIVEN_UP = {16: ((2, 0),), 8: ((3, 0), (2, 0), (4, 1), (3, 1), (2, 1))}
+"""By the operands' bits: stages of tiles to begin with, and how many of stores fewer; the best liked first."""
+
+
+def few(stages: int, tile_m: int, tile_n: int, bits: int) -> bool:
+    """Whether so many stages of a tile's operands, of so many bits, leave the tensor cores waiting for memory."""
+    return stages * (tile_m + tile_n) * ROW_BYTES < FEW_BYTES if bits == 8 else stages < FEW
 
 
 def shared_out(compute: Callable[..., Stages], cls: type, *args: Any, **kwargs: Any) -> Stages:
     """The stages for a kernel of quack's class `cls`, whose own `_compute_stages` is `compute`; the rest is its."""
     given = inspect.signature(compute).bind(cls, *args, **kwargs).arguments
-    usual = compute(**given)
-    tried = [_fewer(compute, given, *fewer) for fewer in _to_try(usual[0], given)]
+    usual, bits, (m, n, _) = compute(**given), given["a_dtype"].width, given["cta_tile_shape_mnk"]
+    if not few(usual[0], m, n, bits):
+        return usual
+    tried = [_fewer(compute, given, *fewer) for fewer in GIVEN_UP[bits]]
     return max([usual, *(t for t in tried if t[1] > 0)], key=lambda stages: stages[0])
-
-
-def _to_try(stages: int, given: dict[str, Any]) -> tuple[tuple[int, int], ...]:
-    bits = given["a_dtype"].width
-    if bits > 8:
-        return TILES[1:] if stages < FEW else ()
-    m, n, k = given["cta_tile_shape_mnk"]
-    on_their_way = stages * (m + n) * k * bits // 8
-    return (TILES + STORES) if on_their_way < FEW_BYTES else TILES if on_their_way < SOME_BYTES else ()
 
 
 def _fewer(compute: Callable[..., Stages], given: dict[str, Any], tiles: int, stores: int) -> Stages:

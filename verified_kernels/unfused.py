@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from ..tasks import Task
-from ..tasks.quantise import FP8, multiplied, takes, widened
+from ..tasks.quantise import FP8, fresh_one, multiplied, takes, widened
 from ..tasks.tensor import DTYPES
 from .errors import InputError
 from .sizes import Value, folded, sizes_of
@@ -25,14 +25,15 @@ def output_dtype(task: Task, name: str, values: Sequence[Value]) -> torch.dtype:
 def compute(task: Task, values: Sequence[Value]) -> dict[str, torch.Tensor]:
     """All outputs by the plain-PyTorch reference, differentiable; they may share memory with inputs.
 
-    Operands in fp8 are multiplied by `torch._scaled_mm` where it takes them, and otherwise, without a GPU too, as the
-    same numbers in bfloat16.
+    Operands in fp8 are multiplied by `torch._scaled_mm` where it takes them; otherwise, without a GPU and for gradients
+    of their own too, as the same numbers in bfloat16.
     """
     inputs = dict(zip(task.tensors, values, strict=True))
     operands = [v for v in inputs.values() if isinstance(v, torch.Tensor) and v.dtype == FP8]
-    if len(operands) == 2 and takes(operands):
-        # A 1 of its own: one that is kept would be a tracer's, where the first call is traced.
-        results = multiplied(task.reference, torch.ones((), device=operands[0].device))(**inputs)
+    differentiated = torch.is_grad_enabled() and any(v.requires_grad for v in operands)
+    if len(operands) == 2 and takes(operands) and not differentiated:
+        # A 1 of its own: one that is kept would be a tracer's, or a graph's, where the first call is its.
+        results = multiplied(task.reference, fresh_one(operands[0].device))(**inputs)
     else:
         results = task.reference(*widened(inputs).values())
     return {name: results[name].to(output_dtype(task, name, values)) for name in task.outputs}

@@ -1,6 +1,7 @@
 import pytest
 from codasmith.agent.feedback import CHARS_PER_TOKEN, attempt_turns, feedback
 from codasmith.agent.history import Attempt, History
+from codasmith.agent.measured import measured
 from codasmith.agent.rendering import cut
 from codasmith.agent.strategies import Refine
 from codasmith.gate.verdict import Finding, StageResult, Verdict
@@ -89,10 +90,10 @@ def test_a_slow_kernel_is_told_where_its_time_goes_and_which_schedules_were_trie
     ]
     passed = verdict("passed", stages, timing={"tax": 1.1725, "workloads": [row]}, environment={"gpu": "NVIDIA H200"})
     text = feedback(Attempt(1, source=SOURCE, verdict=passed), task=task)
-    assert (
-        "- left by your epilogue: 128x256-coop-2x1 2 pipeline stages and 24 bytes a thread spilled (fewer than 3"
-        in text
+    left = (
+        "128x256-coop-2x1 2 pipeline stages and 24 bytes a thread spilled (too few stages: 128x256-coop-2x1; the tiles"
     )
+    assert f"- left by your epilogue: {left}" in text
     assert "- schedules that were dropped: 128x192-pingpong-2x1 (spills 900 bytes)" in text
     assert "tried on M4096 N4096 K4096 bf16, in ms: 128x256-coop-2x1 0.234, 128x128-pingpong-2x1 0.250" in text
     assert "0.234 ms, of which the multiplication alone takes 0.200 and your epilogue adds 0.034" in text
@@ -157,3 +158,21 @@ def test_cutting_keeps_both_ends():
     assert cut("short", 10) == "short"
     text = cut("a" * 500 + "z" * 500, 200)
     assert text.startswith("aaa") and text.endswith("zzz") and len(text) <= 200
+
+
+@pytest.mark.parametrize(
+    ("schedule", "stages", "storage", "few"),
+    [
+        ("128x256-coop-2x1", 2, "bf16", True),
+        ("up/128x256-coop-2x1", 3, "bf16", False),
+        ("128x192-coop-2x1", 3, "fp8", True),
+        ("128x192-coop-2x1", 4, "fp8", False),
+        ("128x128-coop-2x1", 4, "fp8", True),
+    ],
+)
+def test_an_author_is_told_which_schedules_have_too_few_stages_for_the_storage_dtype(schedule, stages, storage, few):
+    data = {"schedules": {schedule: {"kept": True, "stages": stages}}}
+    row = {"workload": {"sizes": {"M": 8}, "storage": storage}, "milliseconds": {"kernel": 1.0}}
+    found = verdict("passed", [StageResult(stage="compile", outcome="passed", data=data)], timing={"workloads": [row]})
+    said = "\n".join(measured(found))
+    assert f"{schedule} {stages} pipeline stages" in said and (f"too few stages: {schedule}" in said) is few

@@ -1,14 +1,16 @@
 """Where the record says that a baseline was faster, it runs; nowhere else, and never where bits are promised."""
 
 import warnings
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 from codasmith.tasks import Workload, draw
 from codasmith.tasks import unfused as plain
-from codasmith.tasks.quantise import by_scaled_mm
+from codasmith.tasks.tensor import DTYPES
 from codasmith.templates.schedule import SCHEDULES
-from codasmith.verified_kernels import admit, load, unfused
+from codasmith.verified_kernels import admit, load, store, unfused
 from codasmith.verified_kernels.choice import COMPILED, EAGER, faster
 
 TIMED = {"M": 5, "N": 24, "K": 16}
@@ -215,7 +217,7 @@ def test_traces_that_are_not_for_torch_compile_keep_the_operator(fake_kernel, ta
 
 
 @pytest.mark.parametrize(("over_eager", "over_compile"), [(BELOW, ABOVE), (ABOVE, BELOW)])
-def test_a_reference_on_fp8_operands_runs_in_a_kernels_place_as_it_was_measured(
+def test_a_reference_on_fp8_operands_that_runs_in_a_kernels_place_multiplies_them(
     fake_kernel, sample, timed, monkeypatch, over_eager, over_compile
 ):
     """By `torch._scaled_mm`: as the same numbers in bf16 it would be slower than the kernel that it replaces."""
@@ -224,11 +226,29 @@ def test_a_reference_on_fp8_operands_runs_in_a_kernels_place_as_it_was_measured(
     monkeypatch.setattr(unfused, "takes", lambda operands: True)  # as on a GPU
     op, inputs = load(task), draw(task, Workload(sizes=TIMED, storage="fp8"))
     values = tuple(inputs[name] for name in task.tensors)
-    results = op(*values)
     if over_eager is BELOW:
-        measured = by_scaled_mm(task.reference, inputs)(**inputs)
-        pairs = zip(results, measured.values(), strict=True)
-        assert not fake_kernel and all(torch.equal(a, b.to(a.dtype)) for a, b in pairs)
+        product = Mock(side_effect=torch._scaled_mm)
+        monkeypatch.setattr(torch, "_scaled_mm", product)
+        op(*values)
+        assert not fake_kernel and product.call_count == 1
     else:
+        op(*values)
         found = targets(op, values)
         assert "aten._scaled_mm.default" in found and "aten.mm.default" not in found and len(fake_kernel) == 1
+
+
+@pytest.mark.parametrize("name", ["linear_bias", "linear_router_sigmoid_fp8"])
+def test_a_shipped_kernel_is_given_away_where_its_record_says_so(monkeypatch, name):
+    monkeypatch.setattr(store, "SHIPPED", Path(store.__file__).parent / "kernels")
+    op, pinned = load(name), load(name, batch_invariant=True)
+    task, evidence = op.task, op.entry.record.of(op.task.usual_storage)
+    known = [w.workload.sizes for w in evidence.workloads if any(t.over_compile for t in w.timings)]
+    given = [sizes for sizes in known if COMPILED in faster(evidence, sizes)]
+    assert given
+    for sizes in known:
+        with torch._subclasses.FakeTensorMode():
+            values = tuple(
+                torch.empty(t.size(sizes), dtype=DTYPES[task.dtype_of(n, task.usual_storage)])
+                for n, t in task.tensors.items()
+            )
+            assert bool(op._runner.traced(values)) is (sizes in given) and not pinned._runner.traced(values)

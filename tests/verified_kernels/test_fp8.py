@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from codasmith.tasks import Workload, catalogue, draw, oracle
-from codasmith.tasks.quantise import FP8, takes
+from codasmith.tasks import Workload, catalogue, draw, oracle, quantise
+from codasmith.tasks.quantise import FP8
 from codasmith.verified_kernels import InputError, load, unfused
 
 SIZES = {"M": 24, "N": 48, "K": 80}
@@ -64,28 +64,67 @@ def empty(rows, columns, stride=None, dtype=FP8, device="cuda"):
 
 
 @pytest.mark.parametrize(
-    ("capability", "make", "taken"),
+    ("multiplies", "make", "taken"),
     [
-        ((9, 0), lambda: [empty(24, 80), empty(48, 80)], True),
-        ((8, 0), lambda: [empty(24, 80), empty(48, 80)], False),
-        ((9, 0), lambda: [empty(24, 72), empty(48, 72)], False),
-        ((9, 0), lambda: [empty(0, 80), empty(48, 80)], False),
-        ((9, 0), lambda: [empty(24, 80, stride=(160, 1)), empty(48, 80)], False),
-        ((9, 0), lambda: [empty(24, 80), empty(48, 80, stride=(1, 48))], False),
-        ((9, 0), lambda: [empty(24, 80), empty(48, 80, dtype=torch.bfloat16)], False),
-        ((9, 0), lambda: [empty(24, 80), empty(48, 80, device="cpu")], False),
+        (True, lambda: [empty(24, 80), empty(48, 80)], True),
+        (True, lambda: [empty(1, 80), empty(1, 80)], True),
+        (False, lambda: [empty(24, 80), empty(48, 80)], False),
+        (True, lambda: [empty(24, 72), empty(48, 72)], False),
+        (True, lambda: [empty(0, 80), empty(48, 80)], False),
+        (True, lambda: [empty(24, 80, stride=(160, 1)), empty(48, 80)], False),
+        (True, lambda: [empty(1, 80, stride=(1, 1)), empty(48, 80)], False),
+        (True, lambda: [empty(24, 80), empty(48, 80, stride=(1, 48))], False),
+        (True, lambda: [empty(24, 80), empty(48, 80, dtype=torch.bfloat16)], False),
+        (True, lambda: [empty(24, 80), empty(48, 80, device="cpu")], False),
     ],
 )
-def test_scaled_mm_is_given_what_it_takes(monkeypatch, capability, make, taken):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+def test_scaled_mm_is_given_what_it_takes(monkeypatch, multiplies, make, taken):
+    monkeypatch.setattr(quantise, "_multiplies", lambda device: multiplies)
     with torch._subclasses.FakeTensorMode():
         operands = make()
-    assert takes(operands) is taken
+    assert quantise.takes(operands) is taken
+
+
+@pytest.fixture
+def on_a_gpu(monkeypatch):
+    """Fp8 operands are multiplied as on a GPU. The dtypes of the products' scales."""
+    seen, product = [], torch._scaled_mm
+
+    def multiply(a, b, one, other, **options):
+        seen.append(one.dtype)
+        return product(a, b, one, other, **options)
+
+    monkeypatch.setattr(unfused, "takes", lambda operands: True)
+    monkeypatch.setattr(torch, "_scaled_mm", multiply)
+    return seen
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_the_default_dtype_makes_no_difference_to_scaled_mm(inputs, on_a_gpu, dtype):
+    op = load("linear_scale_bias")
+    expected = op(**inputs)
+    torch.set_default_dtype(dtype)
+    try:
+        assert torch.equal(op(**inputs), expected) and on_a_gpu == [torch.float32] * 2
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("name", "times"), [("bias", 2), ("w", 1)])
+def test_for_gradients_of_fp8_operands_they_are_multiplied_in_bf16(inputs, on_a_gpu, name, times):
+    """`torch._scaled_mm` has none: a step that trained weights and a bias stopped there."""
+    leaf = inputs[name].float().requires_grad_()
+    y = load("linear_scale_bias")(**{**inputs, name: leaf.to(inputs[name].dtype)})
+    y.float().square().sum().backward()
+    assert leaf.grad.abs().sum() > 0 and len(on_a_gpu) == times
 
 
 def apart(tensor, stride, offset=0):
     """The same numbers with rows so far apart, the first behind so many bytes."""
-    memory = torch.zeros(tensor.shape[0] * stride + offset, dtype=torch.uint8, device=tensor.device).view(FP8)
+    size = tensor.shape[0] * stride + tensor.shape[1] + offset
+    memory = torch.zeros(size, dtype=torch.uint8, device=tensor.device).view(FP8)
     return memory.as_strided(tensor.shape, (stride, 1), offset).copy_(tensor)
 
 
@@ -98,12 +137,13 @@ def apart(tensor, stride, offset=0):
         ({"K": 72}, lambda t: t, False),
         ({}, lambda t: apart(t, 96), False),
         ({}, lambda t: apart(t, 80, 8), False),
+        ({"M": 1}, lambda t: apart(t, 1) if len(t) == 1 else t, False),
     ],
 )
 def test_on_a_gpu_the_reference_answers_however_fp8_operands_lie(sizes, lay, taken):
     inputs = draw(TASK, Workload(sizes={**SIZES, "M": 500, **sizes}, storage="fp8"), "cuda")
     inputs.update({name: lay(inputs[name]) for name in ("x", "w")})
-    assert takes([inputs["x"], inputs["w"]]) is taken
+    assert quantise.takes([inputs["x"], inputs["w"]]) is taken
     (y,) = unfused.run(TASK, tuple(inputs.values()))
     truth = oracle(TASK, inputs)["y"]
     assert (y.double() - truth).abs().max() <= truth.abs().max() / 64
