@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,20 +45,18 @@ def make_server(tasks: Sequence[str] = ()) -> MCPServer:
     Raises TaskError, in one sentence, for a file that cannot be loaded.
     """
     known = {**shipped(), **{task.name: task for task in map(load_task, tasks)}}
-    made: dict[str, Task] = {}
     server = MCPServer("codasmith", instructions=INSTRUCTIONS, version=version("codasmith"))
     one_at_a_time = threading.Lock()  # the gate compiles and times: two at once would disturb each other
 
+    @cache
     def find(name: str) -> Task:
         if name in known:
             return known[name]
         base = known.get(name.removesuffix(SUFFIX))
-        if base is not None:
-            if name not in made:  # where there is none, `scaled` says why
-                theirs = shipped_task(name) if base is shipped_task(base.name) else None
-                made[name] = theirs or scaled(base)
-            return made[name]
-        raise ToolError(f"there is no task {one_line(name)!r} here; list_tasks says which there are")
+        if base is None:
+            raise ToolError(f"there is no task {one_line(name)!r} here; list_tasks says which there are")
+        theirs = shipped_task(name) if base is shipped_task(base.name) else None
+        return theirs or scaled(base)  # where there is none, `scaled` says why
 
     def judge(task: str, source: str, tier: TierName, storage: StorageName | None, *, cpu_only: bool) -> Any:
         found = find(task)

@@ -42,7 +42,7 @@ def measured(verdict: Verdict, task: Task | None = None) -> list[str]:
 
 def _compiled(schedules: dict[str, dict[str, Any]], bits: int) -> list[str]:
     """Spills and pipeline stages by schedule, and what was dropped and why; of programs, `PRODUCT/SCHEDULE`."""
-    kept, dropped = [], []
+    kept, dropped, short = [], [], []
     for name, seen in schedules.items():
         if not seen.get("kept", True):
             dropped.append(f"{name} ({one_line(str(seen.get('why', 'unknown')), 60)})")
@@ -50,12 +50,12 @@ def _compiled(schedules: dict[str, dict[str, Any]], bits: int) -> list[str]:
         says = []
         if seen.get("stages") is not None:
             says.append(f"{seen['stages']} pipeline stage{'s' * (seen['stages'] != 1)}")
+            short += [name] * _few(name, seen["stages"], bits)
         if seen.get("spill_bytes"):
             says.append(f"{seen['spill_bytes']} bytes a thread spilled")
         if says:
             kept.append(f"{name} {' and '.join(says)}")
     lines = [f"left by your epilogue: {'; '.join(kept)}"] if kept else []
-    short = [n for n, s in schedules.items() if s.get("kept", True) and s.get("stages") and _few(n, s["stages"], bits)]
     if short:
         lines[-1] += f" (too few stages: {', '.join(short)}; the tiles that it reads and stores take the shared memory)"
     return lines + ([f"schedules that were dropped: {'; '.join(dropped)}"] if dropped else [])

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from .errors import TaskError
 from .inputs import Inputs
-from .quantise import FP8, as_unfused, by_scaled_mm
+from .quantise import as_unfused, by_scaled_mm, is_fp8
 
 if TYPE_CHECKING:
     from .task import Task
@@ -85,7 +85,7 @@ def _widen(argument):
 
 
 def _answer(task: Task, inputs: Inputs, reference: Callable | None = None) -> dict[str, torch.Tensor]:
-    small = any(isinstance(v, torch.Tensor) and v.dtype == FP8 for v in inputs.values())
+    small = any(map(is_fp8, inputs.values()))
     remedy = _FP8_REMEDY.format(product=task.gemm) if small else "correct it"
     given = {k: v.clone() if k in task.accumulates and isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
     try:
@@ -110,7 +110,7 @@ def _answer(task: Task, inputs: Inputs, reference: Callable | None = None) -> di
             raise _wrong(task, f"returns {name} as a {type(value).__name__}", "return a tensor")
         if not value.is_floating_point():
             raise _wrong(task, f"returns {name} as {value.dtype}", "return floating-point numbers")
-        if value.dtype == FP8:
+        if is_fp8(value):
             raise _wrong(task, f"returns {name} as {value.dtype}", remedy)
         expected = task.outputs[name].size(sizes)
         if tuple(value.shape) != expected:

@@ -64,7 +64,7 @@ def takes(operands: Sequence[torch.Tensor]) -> bool:
     """Whether `torch._scaled_mm` takes these as a product's operands: fp8, on a GPU that multiplies it, in whole rows
     of 16 bytes that lie one behind the other. Sizes unknown while tracing are not taken."""
     return all(
-        _is_fp8(v)
+        is_fp8(v)
         and v.is_cuda
         and all(type(size) is int and size for size in v.shape)
         and v.shape[1] % _COLUMNS == v.storage_offset() % _COLUMNS == 0
@@ -83,7 +83,7 @@ def _multiplies(device: torch.device) -> bool:
 
 def widened(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs with fp8 tensors in bf16, which holds the same numbers."""
-    return {n: v.bfloat16() if _is_fp8(v) else v for n, v in inputs.items()}
+    return {n: v.bfloat16() if is_fp8(v) else v for n, v in inputs.items()}
 
 
 class _Scaled(TorchFunctionMode):
@@ -97,13 +97,13 @@ class _Scaled(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in _PRODUCTS:
             a, b, *more = _operands(func, args, kwargs)
-            if _is_fp8(a) and not more:
+            if is_fp8(a) and not more:
                 return self._product(a, b.t() if func is F.linear else b)
         if func is torch.Tensor.unflatten:  # whose own text torch.compile cannot trace under a mode
             return torch.unflatten(*args, **kwargs)
-        if func is not torch.Tensor.view and not (args and _is_fp8(args[0])):
+        if func is not torch.Tensor.view and not (args and is_fp8(args[0])):
             # fp8 holds no results: a cast to x.dtype is one to what holds them (a view of bytes is none)
-            args = tuple(self.one.bfloat16() if func in _LIKE and _is_fp8(a) else _wide(a) for a in args)
+            args = tuple(self.one.bfloat16() if func in _LIKE and is_fp8(a) else _wide(a) for a in args)
             kwargs = {name: _wide(value) for name, value in kwargs.items()}
         return func(*args, **kwargs)
 
@@ -121,7 +121,8 @@ def _operands(func: Callable, args: tuple, kwargs: Mapping[str, Any]) -> list[An
     return [given.get(names[0]), given.get(names[1]), *more]
 
 
-def _is_fp8(value: Any) -> bool:
+def is_fp8(value: Any) -> bool:
+    """Whether an input or a result is a tensor of e4m3 numbers."""
     return isinstance(value, torch.Tensor) and value.dtype == FP8
 
 
@@ -148,13 +149,13 @@ def fresh_one(device: torch.device) -> torch.Tensor:
 
 def by_scaled_mm(reference: Callable, inputs: Mapping[str, Any]) -> Callable:
     """The reference as `multiplied` makes it for these inputs; itself without fp8 among them."""
-    small = next((v for v in inputs.values() if _is_fp8(v)), None)
+    small = next((v for v in inputs.values() if is_fp8(v)), None)
     return reference if small is None else multiplied(reference, one(small.device))
 
 
 def as_unfused(reference: Callable, inputs: Mapping[str, Any]) -> tuple[Callable, dict[str, Any]]:
     """What to call for the unfused path, and with what; the reference and the inputs themselves without fp8."""
-    if any(_is_fp8(v) and v.is_cuda for v in inputs.values()):
+    if any(is_fp8(v) and v.is_cuda for v in inputs.values()):
         return by_scaled_mm(reference, inputs), dict(inputs)
     return reference, widened(inputs)
 

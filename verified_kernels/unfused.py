@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from ..tasks import Task
-from ..tasks.quantise import FP8, fresh_one, multiplied, takes, widened
+from ..tasks.quantise import FP8, fresh_one, is_fp8, multiplied, takes, widened
 from ..tasks.tensor import DTYPES
 from .errors import InputError
 from .sizes import Value, folded, sizes_of
@@ -29,7 +29,7 @@ def compute(task: Task, values: Sequence[Value]) -> dict[str, torch.Tensor]:
     of their own too, as the same numbers in bfloat16.
     """
     inputs = dict(zip(task.tensors, values, strict=True))
-    operands = [v for v in inputs.values() if isinstance(v, torch.Tensor) and v.dtype == FP8]
+    operands = [v for v in values if is_fp8(v)]
     differentiated = torch.is_grad_enabled() and any(v.requires_grad for v in operands)
     if len(operands) == 2 and takes(operands) and not differentiated:
         # A 1 of its own: one that is kept would be a tracer's, or a graph's, where the first call is its.
